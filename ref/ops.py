@@ -1,0 +1,91 @@
+"""The op table of the reference: which ops, of which versions and element types, and the class that computes each.
+
+Versions are the ``since_version`` of the ONNX schemas; an entry for version v also serves every opset that resolves
+to v. An element type is that of input 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ortwin.ref import clip, move, unary
+from ortwin.ref.errors import UnsupportedError
+from ortwin.ref.graph import Node
+from ortwin.ref.kernel import Kernel
+from ortwin.ref.tensor import BYTE_SIZED, FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
+
+F32: Final = frozenset({FLOAT})
+F32_AND_INTEGERS: Final = frozenset({FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+
+
+class Op:
+    """One row: dtypes maps each version to the element types computed; make builds the kernel of a node."""
+
+    def __init__(
+        self,
+        name: str,
+        dtypes: dict[int, frozenset[int]],
+        make: Callable[[Node], Kernel],
+        domain: str = "",
+    ) -> None:
+        self.domain = domain
+        self.name = name
+        self.dtypes = dtypes
+        self.versions: tuple[int, ...] = tuple(dtypes)
+        self.make = make
+
+
+def _f32(*versions: int) -> dict[int, frozenset[int]]:
+    return dict.fromkeys(versions, F32)
+
+
+def _real(node: Node, attribute: str) -> float:
+    """A float attribute; the reader has filled in the schema's default."""
+    value = node.attributes[attribute]
+    assert isinstance(value, float)
+    return value
+
+
+def _clip(node: Node) -> Kernel:
+    return clip.ClipByAttributes(node) if node.since_version < 11 else clip.ClipByInputs(node)
+
+
+def _elementwise(name: str, versions: dict[int, frozenset[int]], make: Callable[[Node], unary.Unary]) -> Op:
+    return Op(name, versions, lambda node: unary.Elementwise(node, make(node)))
+
+
+_TABLE: Final = (
+    Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
+    Op("Clip", {1: F32, 6: F32, 11: F32, 12: F32_AND_INTEGERS, 13: F32_AND_INTEGERS}, _clip),
+    _elementwise("Relu", _f32(1, 6, 13, 14), lambda n: unary.Relu()),
+    _elementwise("LeakyRelu", _f32(1, 6, 16), lambda n: unary.LeakyRelu(_real(n, "alpha"))),
+    _elementwise("ThresholdedRelu", _f32(10, 22), lambda n: unary.ThresholdedRelu(_real(n, "alpha"))),
+    _elementwise("HardSigmoid", _f32(1, 6, 22), lambda n: unary.HardSigmoid(_real(n, "alpha"), _real(n, "beta"))),
+    _elementwise("HardSwish", _f32(14, 22), lambda n: unary.HardSwish()),
+    _elementwise("Abs", _f32(1, 6, 13), lambda n: unary.Abs()),
+    _elementwise("Neg", _f32(1, 6, 13), lambda n: unary.Neg()),
+    _elementwise("Reciprocal", _f32(1, 6, 13), lambda n: unary.Reciprocal()),
+    _elementwise("Sqrt", _f32(1, 6, 13), lambda n: unary.Sqrt()),
+    _elementwise("Floor", _f32(1, 6, 13), lambda n: unary.Floor()),
+    _elementwise("Ceil", _f32(1, 6, 13), lambda n: unary.Ceil()),
+    _elementwise("Round", _f32(11, 22), lambda n: unary.Round()),
+    _elementwise("Sign", _f32(9, 13), lambda n: unary.Sign()),
+    _elementwise("Softsign", _f32(1, 22), lambda n: unary.Softsign()),
+)
+
+OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}
+"""Op by (domain, name); the domain of ai.onnx is ""."""
+
+
+def lookup(node: Node) -> Kernel:
+    """The kernel of a node; UnsupportedError, naming node and rule, if the table has no such op or version."""
+    op = OPS.get((node.domain, node.op_type))
+    if op is None:
+        raise UnsupportedError(f"{node.label}: the op is not implemented")
+    if node.since_version not in op.dtypes:
+        versions = ", ".join(str(version) for version in op.versions)
+        raise UnsupportedError(f"{node.label}: version {node.since_version} is not implemented, only {versions}")
+    kernel = op.make(node)
+    kernel.dtypes = op.dtypes[node.since_version]
+    return kernel

@@ -1,0 +1,85 @@
+"""The oracle's executor: nodes in the model's order, one at a time, every value kept until the run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ortwin.ref.errors import InputError, UnsupportedError
+from ortwin.ref.fenv import DefaultEnvironment
+from ortwin.ref.graph import Graph, Model, Value, check_feeds, load, resolve_outputs
+from ortwin.ref.kernel import Kernel
+from ortwin.ref.ops import lookup
+from ortwin.ref.tensor import Tensor, dtype_name, from_numpy, to_numpy
+
+
+class Session:
+    """A model ready to run.
+
+    model: a path, the bytes of a model, or an onnx.ModelProto. ModelError if it can't be read, UnsupportedError if a
+    node can't be computed exactly as written, both before any data is seen (C9).
+    """
+
+    def __init__(self, model: Model) -> None:
+        with DefaultEnvironment():  # reading an attribute converts it from binary32
+            self._graph = load(model)
+            self._kernels = _build(self._graph)
+
+    @property
+    def graph(self) -> Graph:
+        """The model as read."""
+        return self._graph
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """The outputs named, in that order, or all outputs of the graph for None.
+
+        feeds: an array per input; an input with an initializer may be left out. InputError if a name, dtype, rank or
+        dimension doesn't fit the model, or an operand breaks a rule of its node that only shows at run time.
+        """
+        names = resolve_outputs(self._graph, output_names)
+        check_feeds(self._graph, feeds)
+        values: dict[str, Tensor] = dict(self._graph.initializers)
+        for name, array in feeds.items():
+            values[name] = from_numpy(array)
+        with DefaultEnvironment():
+            for kernel in self._kernels:
+                _run_node(kernel, values)
+        return [to_numpy(values[name]) for name in names]
+
+
+def _build(graph: Graph) -> list[Kernel]:
+    """A kernel per node, after checking what is known of the node's inputs against the kernel's rules."""
+    known = dict(graph.values)
+    kernels: list[Kernel] = []
+    for node in graph.nodes:
+        kernel = lookup(node)
+        inputs = [known.get(name, Value(name, 0, None)) if name else None for name in node.inputs]
+        rule = kernel.broken_rule(inputs)
+        if rule:
+            raise UnsupportedError(f"{node.label}: {rule}")
+        for name, value in zip(node.outputs, kernel.outputs(inputs), strict=False):
+            declared = known.get(name)
+            if declared is not None and 0 != declared.dtype != value.dtype != 0:
+                raise UnsupportedError(
+                    f"{node.label}: its output '{name}' is {dtype_name(value.dtype)}, "
+                    f"but the model declares {dtype_name(declared.dtype)}"
+                )
+            if name and (declared is None or declared.dtype == 0 or declared.shape is None):
+                known[name] = Value(name, value.dtype, value.shape)
+        kernels.append(kernel)
+    return kernels
+
+
+def _run_node(kernel: Kernel, values: dict[str, Tensor]) -> None:
+    node = kernel.node
+    operands = [values[name] if name else None for name in node.inputs]
+    rule = kernel.broken_rule(
+        [None if t is None else Value(name, t.dtype, t.shape) for name, t in zip(node.inputs, operands, strict=True)]
+    )
+    if rule:
+        raise InputError(f"{node.label}: {rule}")
+    for name, tensor in zip(node.outputs, kernel.run(operands), strict=False):
+        if name:
+            values[name] = tensor

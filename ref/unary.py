@@ -1,0 +1,204 @@
+"""Elementwise ops of one float32 input, from the ONNX text. One class per op; ``value`` is its definition.
+
+``value`` maps a binary32 value to a binary32 value (see binary32) in correctly rounded steps, comparisons and
+selections (C2). Written "max(a, b)", a stands unless b > a; "min(a, b)", a stands unless b < a: so equal operands,
+also zeros of different sign, give the first (C10d).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from librt.strings import BytesWriter, read_f32_le, write_f32_le
+
+from ortwin.ref.binary32 import NAN, add, div, fma, mul, rint, sqrt, sub
+from ortwin.ref.graph import Node
+from ortwin.ref.kernel import Kernel
+from ortwin.ref.tensor import Tensor
+
+
+class Unary:
+    """A function from binary32 to binary32."""
+
+    def value(self, x: float) -> float:
+        """The op at x."""
+        raise NotImplementedError
+
+
+def map_f32(op: Unary, data: bytes) -> bytes:
+    """The op on each of the little-endian binary32 elements of data. A NaN result gets canonical bits here (C3)."""
+    writer = BytesWriter()
+    for i in range(0, len(data), 4):
+        y = op.value(read_f32_le(data, i))
+        write_f32_le(writer, y if y == y else NAN)
+    return writer.getvalue()
+
+
+class Elementwise(Kernel):
+    """Runs a Unary over a float32 tensor of any shape."""
+
+    def __init__(self, node: Node, op: Unary) -> None:
+        super().__init__(node)
+        self.op = op
+
+    def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        x = inputs[0]
+        assert x is not None
+        return [Tensor(x.dtype, x.shape, map_f32(self.op, x.data))]
+
+
+class Relu(Unary):
+    """max(x, 0), so Relu(-0.0) is -0.0."""
+
+    def value(self, x: float) -> float:
+        return 0.0 if x < 0.0 else x
+
+
+class LeakyRelu(Unary):
+    """alpha * x below zero, else x."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def value(self, x: float) -> float:
+        return mul(self.alpha, x) if x < 0.0 else x
+
+
+class ThresholdedRelu(Unary):
+    """x above alpha, else +0.0: also for a NaN, which is not above anything."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def value(self, x: float) -> float:
+        return x if x > self.alpha else 0.0
+
+
+class HardSigmoid(Unary):
+    """max(0, min(1, alpha * x + beta)), so never -0.0."""
+
+    def __init__(self, alpha: float, beta: float) -> None:
+        self.alpha = alpha
+        self.beta = beta
+
+    def value(self, x: float) -> float:
+        t = fma(self.alpha, x, self.beta)
+        if t != t:
+            return NAN
+        if t >= 1.0:
+            return 1.0
+        return t if t > 0.0 else 0.0
+
+
+class HardSwish(Unary):
+    """x * max(0, min(1, x / 6 + 1/2)), where 1/6 is the real number (C8); at most 0.500001 ulp off."""
+
+    def value(self, x: float) -> float:
+        if x <= -3.0:
+            return -0.0  # C10b: also at -Inf
+        if x >= 3.0:
+            return x
+        s = add(x, 3.0)
+        e = sub(x, sub(s, 3.0))  # s + e = x + 3
+        p = mul(x, s)
+        lo = fma(x, e, fma(x, s, -p))  # p + lo = x * (x + 3)
+        sixth = 0x1555556 * 2.0**-27  # 1/6 rounded to binary32
+        q = mul(p, sixth)
+        r = fma(-6.0, q, p)  # what q still lacks, times 6
+        return math.copysign(fma(add(r, lo), sixth, q), x)
+
+
+class Clip(Unary):
+    """min(hi, max(x, lo)): hi if lo > hi, NaN if any of the three is."""
+
+    def __init__(self, lo: float, hi: float) -> None:
+        self.lo = lo
+        self.hi = hi
+
+    def value(self, x: float) -> float:
+        if x != x or self.lo != self.lo or self.hi != self.hi:
+            return NAN
+        raised = self.lo if self.lo > x else x
+        return raised if raised < self.hi else self.hi
+
+
+class Abs(Unary):
+    """x with its sign cleared."""
+
+    def value(self, x: float) -> float:
+        return abs(x)
+
+
+class Neg(Unary):
+    """x with its sign flipped."""
+
+    def value(self, x: float) -> float:
+        return -x
+
+
+class Reciprocal(Unary):
+    """1 / x."""
+
+    def value(self, x: float) -> float:
+        return div(1.0, x)
+
+
+class Sqrt(Unary):
+    """Square root: -0.0 at -0.0, NaN below."""
+
+    def value(self, x: float) -> float:
+        return sqrt(x)
+
+
+class Floor(Unary):
+    """The largest integer not above x."""
+
+    def value(self, x: float) -> float:
+        n = rint(x)
+        return sub(n, 1.0) if n > x else n
+
+
+class Ceil(Unary):
+    """The smallest integer not below x, with the sign of x: Ceil(-0.3) is -0.0."""
+
+    def value(self, x: float) -> float:
+        n = rint(x)
+        return math.copysign(add(n, 1.0), x) if n < x else n
+
+
+class Round(Unary):
+    """The nearest integer, ties to even, with the sign of x: Round(-0.3) is -0.0."""
+
+    def value(self, x: float) -> float:
+        return rint(x)
+
+
+class Sign(Unary):
+    """-1, +0.0 or 1."""
+
+    def value(self, x: float) -> float:
+        if x > 0.0:
+            return 1.0
+        if x < 0.0:
+            return -1.0
+        return 0.0 if x == 0.0 else NAN
+
+
+class Softsign(Unary):
+    """x / (1 + |x|); at most 0.500001 ulp off, monotone, within [-1, 1]."""
+
+    def value(self, x: float) -> float:
+        if x != x:
+            return NAN
+        a = abs(x)
+        if a > 2.0**25:
+            a = 2.0**25  # from here on the answer is 1, at infinity too (C10b)
+        hi = a if a > 1.0 else 1.0
+        lo = 1.0 if a > 1.0 else a
+        s = add(hi, lo)
+        e = sub(lo, sub(s, hi))  # s + e = 1 + a
+        inv = div(1.0, s)
+        y = mul(a, inv)
+        r = fma(-y, e, fma(-y, s, a))  # a - y * (1 + a)
+        return math.copysign(fma(r, inv, y), x)
