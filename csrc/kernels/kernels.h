@@ -1,0 +1,59 @@
+/* The kernel table: what the executor may call, per instruction set.
+ *
+ * Kernels know nothing of plans, sessions or hosts. They run with the floating-point state of contract C4 (round to
+ * nearest even, subnormals kept), which the executor sets; they take any pointer alignment and allow y == x.
+ */
+#ifndef ORTWIN_KERNELS_H
+#define ORTWIN_KERNELS_H
+
+#include "run/dtype.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Everything a kernel needs besides its tensors. alpha and beta are the op's float attributes in ops.def order; for
+ * Clip they are the lower and upper bound (both NaN when either is). Integer Clip takes its bounds from lo and hi. */
+typedef struct ow_params {
+    float alpha, beta;
+    union {
+        unsigned char raw[8];
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+    } lo, hi;
+} ow_params;
+
+/* y[i] = f(x[i]), 0 <= i < n. */
+typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *params);
+
+/* clang-format off */
+#define OW_UNARY_KERNELS(K) \
+    K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
+    K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign)
+/* clang-format on */
+
+typedef enum ow_kernel_id {
+#define K(name) OW_KERNEL_##name,
+    OW_UNARY_KERNELS(K)
+#undef K
+        OW_KERNEL_copy, /* no arithmetic: the executor moves the bytes */
+    OW_KERNEL_COUNT
+} ow_kernel_id;
+
+typedef struct ow_kernels {
+    ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
+} ow_kernels;
+
+extern const ow_kernels ow_kernels_portable;
+#if defined(__x86_64__)
+extern const ow_kernels ow_kernels_avx2;
+extern const ow_kernels ow_kernels_avx512;
+#endif
+
+#endif

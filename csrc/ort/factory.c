@@ -1,0 +1,242 @@
+/* Registration: the two exported entry points, the factory and the provider it creates. */
+#include "ort/ep.h"
+
+#include "run/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+OrtStatus *ow_status(const OrtApi *api, ortwin_status status, const ortwin_error *error) {
+    int bad_argument = status != ORTWIN_OUT_OF_MEMORY && status != ORTWIN_HOST_FAILED;
+    return api->CreateStatus(bad_argument ? ORT_INVALID_ARGUMENT : ORT_FAIL, error->text);
+}
+
+static OrtStatus *no_memory(const OrtApi *api) { return api->CreateStatus(ORT_FAIL, "ortwin: out of memory"); }
+
+static char *copy_string(const char *text) {
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+/* ---- options of one session ---- */
+
+static OrtStatus *bad_option(const ow_ep *ep, const char *key, const char *value, const char *rule) {
+    ortwin_error error;
+    snprintf(error.text, sizeof error.text, "%s: option %s='%s': %s", ep->factory->name, key, value, rule);
+    return ow_status(ep->factory->api, ORTWIN_MISUSE, &error);
+}
+
+static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
+    if (strcmp(key, "isa") == 0) {
+        ep->isa = copy_string(value);
+        return ep->isa ? NULL : no_memory(ep->factory->api);
+    }
+    if (strcmp(key, "threads") == 0) {
+        char *end;
+        long threads = strtol(value, &end, 10);
+        if (end == value || *end || threads < 1 || threads > 1024)
+            return bad_option(ep, key, value, "a number from 1 to 1024 is needed");
+        ep->threads = (int32_t)threads;
+        return NULL;
+    }
+    if (strcmp(key, "report") == 0) {
+        if (ep->report)
+            fclose(ep->report);
+        ep->report = fopen(value, "w");
+        return ep->report ? NULL : bad_option(ep, key, value, "the file can't be written");
+    }
+    return bad_option(ep, key, value, "unknown option; there are isa, threads, report");
+}
+
+/* ONNX Runtime hands EP options over as session config "ep.<lowercased EP name>.<key>". */
+static const char *option_key(const char *entry, const char *ep_name) {
+    if (strncmp(entry, "ep.", 3) != 0)
+        return NULL;
+    entry += 3;
+    for (; *ep_name; entry++, ep_name++) {
+        char c = *ep_name;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (*entry != c)
+            return NULL;
+    }
+    return *entry == '.' ? entry + 1 : NULL;
+}
+
+static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
+    const OrtApi *api = ep->factory->api;
+    OrtKeyValuePairs *pairs = NULL;
+    ORT_TRY(api->GetSessionOptionsConfigEntries(options, &pairs));
+    const char *const *keys = NULL, *const *values = NULL;
+    size_t count = 0;
+    api->GetKeyValuePairs(pairs, &keys, &values, &count);
+    OrtStatus *status = NULL;
+    for (size_t k = 0; k < count && !status; k++) {
+        const char *key = option_key(keys[k], ep->factory->name);
+        if (key)
+            status = take_option(ep, key, values[k]);
+    }
+    api->ReleaseKeyValuePairs(pairs);
+    if (status)
+        return status;
+    const ow_isa *isa;
+    ortwin_error error;
+    ortwin_status chosen = ow_choose_isa(ep->isa, &isa, &error);
+    return chosen ? ow_status(api, chosen, &error) : NULL;
+}
+
+/* ---- the provider ---- */
+
+static const char *ep_name(const OrtEp *ep) { return ((const ow_ep *)ep)->factory->name; }
+
+static OrtStatus *concurrent_runs(OrtEp *ep, bool *supported) {
+    (void)ep;
+    *supported = true; /* a sealed plan is immutable, a Run's state is in its frame */
+    return NULL;
+}
+
+static void release_ep(OrtEpFactory *factory, OrtEp *base) {
+    (void)factory;
+    ow_ep *ep = (ow_ep *)base;
+    if (!ep)
+        return;
+    if (ep->report)
+        fclose(ep->report);
+    free(ep->isa);
+    free(ep);
+}
+
+static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *devices,
+                            const OrtKeyValuePairs *const *metadata, size_t count, const OrtSessionOptions *options,
+                            const OrtLogger *logger, OrtEp **made) {
+    (void)devices, (void)metadata, (void)count; /* there is one kind of device: the CPU */
+    ow_factory *factory = (ow_factory *)base;
+    *made = NULL;
+    ow_ep *ep = calloc(1, sizeof *ep);
+    if (!ep)
+        return no_memory(factory->api);
+    ep->base.ort_version_supported = factory->version;
+    ep->base.GetName = ep_name;
+    ep->base.GetCapability = ow_get_capability;
+    ep->base.Compile = ow_compile;
+    ep->base.ReleaseNodeComputeInfos = ow_release_compute_infos;
+    ep->base.IsConcurrentRunSupported = concurrent_runs;
+    ep->factory = factory;
+    ep->logger = logger;
+    ep->threads = 1;
+    OrtStatus *status = read_options(ep, options);
+    if (status) {
+        release_ep(base, &ep->base);
+        return status;
+    }
+    *made = &ep->base;
+    return NULL;
+}
+
+/* ---- the factory ---- */
+
+static const char *factory_name(const OrtEpFactory *factory) { return ((const ow_factory *)factory)->name; }
+static const char *factory_vendor(const OrtEpFactory *factory) {
+    (void)factory;
+    return "ortwin";
+}
+static uint32_t factory_vendor_id(const OrtEpFactory *factory) {
+    (void)factory;
+    return 0; /* no PCI vendor */
+}
+static const char *factory_version(const OrtEpFactory *factory) {
+    (void)factory;
+    return ORTWIN_VERSION;
+}
+static OrtStatus *no_data_transfer(OrtEpFactory *factory, OrtDataTransferImpl **out) {
+    (void)factory;
+    *out = NULL; /* everything is in CPU memory */
+    return NULL;
+}
+static bool not_stream_aware(const OrtEpFactory *factory) {
+    (void)factory;
+    return false;
+}
+
+static OrtStatus *supported_devices(OrtEpFactory *base, const OrtHardwareDevice *const *devices, size_t count,
+                                    OrtEpDevice **found, size_t room, size_t *found_count) {
+    ow_factory *factory = (ow_factory *)base;
+    *found_count = 0;
+    for (size_t k = 0; k < count && *found_count < room; k++) {
+        if (factory->api->HardwareDevice_Type(devices[k]) != ORT_HARDWARE_DEVICE_CPU)
+            continue;
+        ORT_TRY(factory->ep_api->CreateEpDevice(base, devices[k], NULL, NULL, &found[*found_count]));
+        ++*found_count;
+        break; /* one device: a second CPU entry would only make the choice ambiguous */
+    }
+    return NULL;
+}
+
+/* The newest API we know that the host grants. GetApi prints when asked for more than it has, so the version string
+ * ("1.32.0") is asked first. */
+static uint32_t negotiate(const OrtApiBase *host, const OrtApi **api) {
+    const char *text = host->GetVersionString();
+    unsigned long minor = OW_API_NEWEST;
+    if (text && strncmp(text, "1.", 2) == 0)
+        minor = strtoul(text + 2, NULL, 10);
+    for (uint32_t version = OW_API_NEWEST; version >= OW_API_OLDEST; version--) {
+        *api = version <= minor ? host->GetApi(version) : NULL;
+        if (*api)
+            return version;
+    }
+    return 0;
+}
+
+ORTWIN_EXPORT OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *host, const OrtLogger *logger,
+                                           OrtEpFactory **factories, size_t room, size_t *count);
+ORTWIN_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+
+OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *host, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t room, size_t *count) {
+    (void)logger;
+    *count = 0;
+    const OrtApi *api = NULL;
+    uint32_t version = negotiate(host, &api);
+    if (!version) { /* CreateStatus is slot 0 of every version, so version 1 can carry the message */
+        ortwin_error error;
+        snprintf(error.text, sizeof error.text, "ortwin needs ONNX Runtime 1.%d or newer; this is %s", OW_API_OLDEST,
+                 host->GetVersionString());
+        api = host->GetApi(1);
+        return api ? api->CreateStatus(ORT_FAIL, error.text) : NULL;
+    }
+    if (room < 1)
+        return api->CreateStatus(ORT_INVALID_ARGUMENT, "ortwin: no room for a factory");
+    ow_factory *factory = calloc(1, sizeof *factory);
+    char *copied = copy_string(name);
+    if (!factory || !copied) {
+        free(factory);
+        free(copied);
+        return no_memory(api);
+    }
+    factory->base.ort_version_supported = version;
+    factory->base.GetName = factory_name;
+    factory->base.GetVendor = factory_vendor;
+    factory->base.GetSupportedDevices = supported_devices;
+    factory->base.CreateEp = create_ep;
+    factory->base.ReleaseEp = release_ep;
+    factory->base.GetVendorId = factory_vendor_id;
+    factory->base.GetVersion = factory_version;
+    factory->base.CreateDataTransfer = no_data_transfer;
+    factory->base.IsStreamAware = not_stream_aware;
+    factory->api = api;
+    factory->ep_api = api->GetEpApi();
+    factory->version = version;
+    factory->name = copied;
+    factories[0] = &factory->base;
+    *count = 1;
+    return NULL;
+}
+
+OrtStatus *ReleaseEpFactory(OrtEpFactory *base) {
+    ow_factory *factory = (ow_factory *)base;
+    if (factory)
+        free(factory->name);
+    free(factory);
+    return NULL;
+}

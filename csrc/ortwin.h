@@ -1,0 +1,120 @@
+/* ortwin: the C interface of libortwin.so.
+ *
+ * A plan is built once (inputs, constants, nodes in topological order, outputs, seal) and run any number of
+ * times, from any number of threads at once. Every function returns a status; text for people goes into the
+ * caller's ortwin_error. The library never prints, never aborts and never changes the caller's floating-point
+ * control state (contract C4).
+ *
+ * Element types are the numbers of ONNX's TensorProto.DataType, which ONNX Runtime shares up to 23.
+ */
+#ifndef ORTWIN_H
+#define ORTWIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ORTWIN_EXPORT __attribute__((visibility("default")))
+
+typedef enum ortwin_status {
+    ORTWIN_OK = 0,
+    ORTWIN_NULL_POINTER = 1,    /* a required pointer is NULL */
+    ORTWIN_MISUSE = 2,          /* wrong order of calls, wrong count, slot that does not exist */
+    ORTWIN_UNSUPPORTED = 3,     /* a node this library can't execute exactly as written */
+    ORTWIN_BAD_DTYPE = 4,       /* an operand has another element type than the plan was built for */
+    ORTWIN_BAD_SHAPE = 5,       /* negative dimension, wrong rank, buffer size that is not the shape's */
+    ORTWIN_OVERFLOW = 6,        /* the size of a tensor does not fit in memory's address range */
+    ORTWIN_OVERLAP = 7,         /* an output overlaps a live operand and is not an exact in-place use of it */
+    ORTWIN_OUT_OF_MEMORY = 8,   /* malloc said no */
+    ORTWIN_ISA_UNAVAILABLE = 9, /* unknown instruction set, or one this CPU or OS lacks */
+    ORTWIN_HOST_FAILED = 10     /* the host's callback could not provide an output */
+} ortwin_status;
+
+typedef struct ortwin_error {
+    char text[512]; /* one sentence, NUL-terminated; valid when the call returned something but ORTWIN_OK */
+} ortwin_error;
+
+/* A tensor in the caller's memory, C order. dims may be NULL when rank is 0; data may be NULL when it has no elements. */
+typedef struct ortwin_tensor {
+    void *data;
+    const int64_t *dims;
+    size_t rank;
+    size_t bytes; /* size of the buffer; must equal the shape's size */
+    int32_t dtype;
+} ortwin_tensor;
+
+/* What is known of an operand before Run. */
+typedef struct ortwin_operand {
+    int32_t dtype;       /* 0: operand is missing */
+    int32_t rank;        /* -1: unknown */
+    const int64_t *dims; /* rank entries, -1 for an unknown one; NULL when rank <= 0 */
+} ortwin_operand;
+
+typedef enum ortwin_attr_type { /* numbered as in ONNX Runtime's OrtOpAttrType */
+                                ORTWIN_ATTR_UNDEFINED = 0,
+                                ORTWIN_ATTR_INT = 1,
+                                ORTWIN_ATTR_INTS = 2,
+                                ORTWIN_ATTR_FLOAT = 3,
+                                ORTWIN_ATTR_FLOATS = 4,
+                                ORTWIN_ATTR_STRING = 5,
+                                ORTWIN_ATTR_STRINGS = 6,
+                                ORTWIN_ATTR_GRAPH = 7,
+                                ORTWIN_ATTR_TENSOR = 8
+} ortwin_attr_type;
+
+typedef struct ortwin_attr {
+    const char *name;
+    int32_t type; /* ortwin_attr_type */
+    float f;      /* value of a FLOAT attribute */
+    int64_t i;    /* value of an INT attribute */
+} ortwin_attr;
+
+typedef struct ortwin_node {
+    const char *name;      /* for messages; may be NULL or empty */
+    const char *domain;    /* "" or "ai.onnx" for the ONNX domain */
+    const char *op_type;   /* "Relu" */
+    int32_t since_version; /* since_version of the op's schema */
+    const int32_t *inputs; /* slots; -1 for a missing optional input */
+    size_t input_count;
+    size_t output_count;
+    const ortwin_attr *attrs;
+    size_t attr_count;
+} ortwin_node;
+
+typedef struct ortwin_plan ortwin_plan;
+
+/* Asked once per output and Run, as soon as the shape is known: where shall output `index` be written?
+ * NULL is an error unless the tensor has no elements. `shape->data` is NULL; dims are valid during the call. */
+typedef void *(*ortwin_output_fn)(void *user, size_t index, const ortwin_tensor *shape);
+
+/* isa: "avx512", "avx2", "portable"; NULL or "": the environment variable ORTWIN_ISA, else the widest available. */
+ORTWIN_EXPORT ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **plan, ortwin_error *error);
+ORTWIN_EXPORT void ortwin_plan_free(ortwin_plan *plan);
+ORTWIN_EXPORT ortwin_status ortwin_plan_input(ortwin_plan *plan, const ortwin_operand *what, int32_t *slot,
+                                              ortwin_error *error);
+ORTWIN_EXPORT ortwin_status ortwin_plan_constant(ortwin_plan *plan, const ortwin_tensor *value, int32_t *slot,
+                                                 ortwin_error *error);
+ORTWIN_EXPORT ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *node, int32_t *output_slots,
+                                             ortwin_error *error);
+ORTWIN_EXPORT ortwin_status ortwin_plan_output(ortwin_plan *plan, int32_t slot, ortwin_error *error);
+ORTWIN_EXPORT ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error);
+ORTWIN_EXPORT const char *ortwin_plan_isa(const ortwin_plan *plan);
+ORTWIN_EXPORT ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inputs, size_t input_count,
+                                            ortwin_output_fn output, void *user, ortwin_error *error);
+
+ORTWIN_EXPORT const char *ortwin_version(void);
+
+/* Instruction sets, widest first. why: NULL when available, else the reason it is not. False past the end. */
+ORTWIN_EXPORT int ortwin_isa(size_t index, const char **name, const char **why);
+
+/* Counters, process totals since load. False past the end. */
+ORTWIN_EXPORT int ortwin_counter(size_t index, const char **name, uint64_t *value);
+
+/* The op table, a row per (domain, name, since_version). dtypes: bit k set when element type k is supported. */
+typedef struct ortwin_op_row {
+    const char *domain, *name, *cost_class;
+    int32_t since_version;
+    uint32_t dtypes;
+} ortwin_op_row;
+ORTWIN_EXPORT int ortwin_op(size_t index, ortwin_op_row *row);
+
+#endif

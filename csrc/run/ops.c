@@ -1,0 +1,161 @@
+#include "run/ops.h"
+
+#include <float.h>
+#include <math.h> /* NAN, isnan: macros only */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BIT(dtype) (1u << (dtype))
+#define F32 BIT(OW_F32)
+#define INTEGERS \
+    (BIT(OW_I8) | BIT(OW_I16) | BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U8) | BIT(OW_U16) | BIT(OW_U32) | BIT(OW_U64))
+#define ANY                                                                                                  \
+    (F32 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F16) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_BF16) | \
+     BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ))
+
+/* ONNX 1: a hint for in-place execution that carries no meaning. */
+#define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0}
+#define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset}
+#define BETA(preset) {"beta", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset}
+#define BOUNDS \
+    {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX}, { "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX }
+#define ATTRS(list, ...) static const ow_attr_rule attrs_##list[] = {__VA_ARGS__, {NULL, 0, OW_TO_NOTHING, 0}}
+
+static const ow_attr_rule attrs_none[] = {{NULL, 0, OW_TO_NOTHING, 0}};
+ATTRS(legacy, LEGACY);
+ATTRS(leaky_relu, ALPHA(0x1.47ae14p-7f)); /* RN(0.01) */
+ATTRS(leaky_relu_legacy, LEGACY, ALPHA(0x1.47ae14p-7f));
+ATTRS(thresholded_relu, ALPHA(1.0f));
+ATTRS(hard_sigmoid, ALPHA(0x1.99999ap-3f), BETA(0.5f)); /* RN(0.2) */
+ATTRS(hard_sigmoid_legacy, LEGACY, ALPHA(0x1.99999ap-3f), BETA(0.5f));
+ATTRS(clip, BOUNDS);
+ATTRS(clip_legacy, LEGACY, BOUNDS);
+
+static const ow_op table[] = {
+#define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
+    {domain, #name, since, inputs, dtypes, OW_COST_##cost, OW_SHAPE_##shape, attrs_##attrs, OW_KERNEL_##kernel},
+#include "ops.def"
+#undef OP
+};
+enum { TABLE_ROWS = sizeof table / sizeof table[0] };
+
+ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *format, ...) {
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->text, sizeof error->text, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+int ortwin_op(size_t index, ortwin_op_row *row) {
+    static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory", [OW_COST_LIGHT] = "light"};
+    if (index >= TABLE_ROWS || !row)
+        return 0;
+    const ow_op *op = &table[index];
+    *row = (ortwin_op_row){op->domain, op->name, cost_names[op->cost], op->since_version, op->dtypes};
+    return 1;
+}
+
+static const ow_op *find(const char *domain, const char *name, int32_t since, int *known) {
+    *known = 0;
+    for (size_t k = 0; k < TABLE_ROWS; k++)
+        if (strcmp(table[k].name, name) == 0 && strcmp(table[k].domain, domain) == 0) {
+            *known = 1;
+            if (table[k].since_version == since)
+                return &table[k];
+        }
+    return NULL;
+}
+
+static void put_attr(ow_params *params, const ow_attr_rule *rule, float value) {
+    if (rule->to == OW_TO_ALPHA)
+        params->alpha = value;
+    else if (rule->to == OW_TO_BETA)
+        params->beta = value;
+}
+
+/* "Clip" of ow_params: one NaN bound makes the other NaN, so that the kernel tests one of them. */
+static void spread_nan(ow_params *params) {
+    if (isnan(params->alpha) || isnan(params->beta))
+        params->alpha = params->beta = NAN;
+}
+
+void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper) {
+    switch (dtype) { /* C10d: a missing bound is the lowest or largest finite value */
+    case OW_F32: params->alpha = -FLT_MAX, params->beta = FLT_MAX; break;
+    case OW_I8: params->lo.i8 = INT8_MIN, params->hi.i8 = INT8_MAX; break;
+    case OW_I16: params->lo.i16 = INT16_MIN, params->hi.i16 = INT16_MAX; break;
+    case OW_I32: params->lo.i32 = INT32_MIN, params->hi.i32 = INT32_MAX; break;
+    case OW_I64: params->lo.i64 = INT64_MIN, params->hi.i64 = INT64_MAX; break;
+    case OW_U8: params->lo.u8 = 0, params->hi.u8 = UINT8_MAX; break;
+    case OW_U16: params->lo.u16 = 0, params->hi.u16 = UINT16_MAX; break;
+    case OW_U32: params->lo.u32 = 0, params->hi.u32 = UINT32_MAX; break;
+    default: params->lo.u64 = 0, params->hi.u64 = UINT64_MAX; break;
+    }
+    size_t size = ow_item_size(dtype);
+    if (lower)
+        memcpy(dtype == OW_F32 ? (void *)&params->alpha : params->lo.raw, lower, size);
+    if (upper)
+        memcpy(dtype == OW_F32 ? (void *)&params->beta : params->hi.raw, upper, size);
+    if (dtype == OW_F32)
+        spread_nan(params);
+}
+
+ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
+    const ortwin_node *node = view->node;
+    const char *domain = node->domain ? node->domain : "";
+    if (strcmp(domain, "ai.onnx") == 0)
+        domain = "";
+    const char *shown = *domain ? domain : "ai.onnx", *type = node->op_type ? node->op_type : "";
+    int known;
+    const ow_op *op = find(domain, type, node->since_version, &known);
+    if (!op && !known)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "op %s of domain %s is not implemented", type, shown);
+    if (!op)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: since_version %d is not implemented", type,
+                       (int)node->since_version);
+    if (node->input_count < 1 || node->input_count > op->max_inputs || node->output_count != 1)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d takes 1 to %zu inputs and 1 output, not %zu and %zu", type,
+                       (int)op->since_version, op->max_inputs, node->input_count, node->output_count);
+    int32_t dtype = view->inputs[0].dtype;
+    if (dtype == 0)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: the first input is missing or has no known tensor type", type);
+    if (dtype < 0 || dtype >= OW_DTYPES || !(op->dtypes & BIT(dtype)))
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d on %s is not implemented", type, (int)op->since_version,
+                       ow_dtype_name(dtype));
+
+    ow_params params;
+    memset(&params, 0, sizeof params);
+    for (const ow_attr_rule *rule = op->attrs; rule->name; rule++)
+        put_attr(&params, rule, rule->preset);
+    for (size_t k = 0; k < node->attr_count; k++) {
+        const ortwin_attr *attr = &node->attrs[k];
+        const ow_attr_rule *rule = op->attrs;
+        while (rule->name && strcmp(rule->name, attr->name ? attr->name : "") != 0)
+            rule++;
+        if (!rule->name)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d has no attribute %s", type, (int)op->since_version,
+                           attr->name ? attr->name : "(NULL)");
+        if (attr->type != rule->type)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: attribute %s has the wrong type", type,
+                           (int)op->since_version, attr->name);
+        put_attr(&params, rule, attr->f);
+    }
+    if (op->kernel == OW_KERNEL_clip) {
+        spread_nan(&params);
+        for (size_t k = 1; k < node->input_count; k++) {
+            const ortwin_operand *bound = &view->inputs[k];
+            if (bound->dtype && bound->dtype != dtype)
+                return ow_fail(error, ORTWIN_UNSUPPORTED, "Clip: the %s is %s, the input %s", k == 1 ? "min" : "max",
+                               ow_dtype_name(bound->dtype), ow_dtype_name(dtype));
+            if (bound->dtype && bound->rank > 0)
+                return ow_fail(error, ORTWIN_UNSUPPORTED, "Clip: the %s has rank %d, the rule is rank 0",
+                               k == 1 ? "min" : "max", (int)bound->rank);
+        }
+    }
+    *resolved = (ow_resolved){op, dtype, params};
+    return ORTWIN_OK;
+}

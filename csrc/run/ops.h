@@ -1,0 +1,52 @@
+/* The op table and the one function that decides whether a node can be executed exactly as written. */
+#ifndef ORTWIN_RUN_OPS_H
+#define ORTWIN_RUN_OPS_H
+
+#include "kernels/kernels.h"
+#include "ortwin.h"
+
+typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT } ow_cost;
+typedef enum ow_shape_rule { OW_SHAPE_SAME } ow_shape_rule;
+
+typedef struct ow_attr_rule {
+    const char *name; /* NULL ends the list */
+    int32_t type;     /* ortwin_attr_type */
+    enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA } to;
+    float preset; /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
+} ow_attr_rule;
+
+typedef struct ow_op {
+    const char *domain, *name;
+    int32_t since_version;
+    size_t max_inputs;
+    uint32_t dtypes; /* bit k: element type k */
+    ow_cost cost;
+    ow_shape_rule shape;
+    const ow_attr_rule *attrs;
+    ow_kernel_id kernel;
+} ow_op;
+
+/* A node as the claim test sees it: slots replaced by what is known of the operands. */
+typedef struct ow_node_view {
+    const ortwin_node *node;
+    const ortwin_operand *inputs; /* node->input_count entries */
+} ow_node_view;
+
+typedef struct ow_resolved {
+    const ow_op *op;
+    int32_t dtype; /* of the first input and of the output */
+    ow_params params;
+} ow_resolved;
+
+/* Can this node be executed exactly as written? The first rule that says no is put into error. Both the plan and
+ * the claim in ONNX Runtime ask here, so nothing is claimed that the executor would refuse. */
+ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error);
+
+/* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
+void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);
+
+/* Formats one sentence into error (which may be NULL) and returns status. */
+__attribute__((format(printf, 3, 4))) ortwin_status ow_fail(ortwin_error *error, ortwin_status status,
+                                                            const char *format, ...);
+
+#endif

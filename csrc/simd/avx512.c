@@ -1,0 +1,31 @@
+/* Kernels for AVX-512 F, BW, DQ, VL and VNNI. The whole file is one target region; run/cpu.c decides whether it may be entered. */
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"))), \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+#endif
+
+#include "simd/avx512.h"
+
+#include "kernels/clip.h"
+#include "kernels/unary.h"
+
+#include "kernels/table.h"
+
+const ow_kernels ow_kernels_avx512 = OW_KERNEL_TABLE;
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+typedef int ow_no_avx512; /* ISO C wants a declaration in every file */
+#endif

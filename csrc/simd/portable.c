@@ -1,0 +1,11 @@
+/* Kernels in plain C, for any CPU. */
+#include "simd/portable.h"
+
+#include "kernels/kernels.h"
+
+#include "kernels/clip.h"
+#include "kernels/unary.h"
+
+#include "kernels/table.h"
+
+const ow_kernels ow_kernels_portable = OW_KERNEL_TABLE;
