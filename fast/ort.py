@@ -1,0 +1,124 @@
+"""ONNX Runtime with the execution provider: registration and sessions.
+
+onnxruntime is an extra (`pip install ortwin[ort]`); it is imported when first needed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from ortwin.fast.library import LibraryError, library_path
+from ortwin.ref.errors import OrtwinError
+from ortwin.ref.graph import Model
+
+LEVELS: Final = {
+    "as-written": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+    "all": "ORT_ENABLE_ALL",
+}
+
+_registered: Final[dict[str, Path]] = {}
+
+
+def onnxruntime() -> Any:
+    """The onnxruntime module. OrtwinError if it is not installed or older than 1.24."""
+    try:
+        import onnxruntime as module
+    except ImportError as error:
+        raise OrtwinError("onnxruntime is not installed: pip install ortwin[ort]") from error
+    version = tuple(int(part) for part in module.__version__.split(".")[:2])
+    if version < (1, 24):
+        raise OrtwinError(f"onnxruntime {module.__version__} is too old: 1.24 or newer is needed")
+    return module
+
+
+def register(name: str = "ortwin", library: str | os.PathLike[str] | None = None) -> None:
+    """Registers the library with ONNX Runtime, in this process, as an execution provider called `name`.
+
+    library: another build's path; two builds can be registered under two names. Registering a name again with the
+    same library does nothing; with another one it is a LibraryError.
+    """
+    path = Path(library).resolve() if library is not None else library_path()
+    if _registered.get(name) == path:
+        return
+    if name in _registered:
+        raise LibraryError(f"the name '{name}' is registered for {_registered[name]}")
+    if not path.is_file():
+        raise LibraryError(f"there is no library {path}")
+    onnxruntime().register_execution_provider_library(name, str(path))
+    _registered[name] = path
+
+
+def unregister(name: str = "ortwin") -> None:
+    """Unregisters the provider. Delete its sessions first: ONNX Runtime unloads the library under them."""
+    if name not in _registered:
+        raise LibraryError(f"no provider is registered as '{name}'")
+    onnxruntime().unregister_execution_provider_library(name)
+    del _registered[name]
+
+
+def ort_session(
+    model: Model,
+    *,
+    threads: int = 1,
+    isa: str | None = None,
+    cpu_fallback: bool = False,
+    graph_optimization: str = "as-written",
+    name: str = "ortwin",
+    report: str | os.PathLike[str] | None = None,
+    session_options: Any = None,
+    **session_config: str,
+) -> Any:
+    """An ordinary onnxruntime.InferenceSession whose nodes are executed by this provider.
+
+    model: a path, the bytes of a model, or an onnx.ModelProto. threads: intra_op_num_threads of the session and the
+    provider's budget. isa: as for ortwin.fast.Session. cpu_fallback: False makes a node that the provider declines an
+    error; True leaves it to ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's
+    optimiser off, which would fold constants and fuse nodes with kernels that round differently; else "basic",
+    "extended", "layout" or "all". name: of the provider, registered here if it is not yet. report: a file that gets
+    one JSON line per node offered: claimed or the rule that declined it. session_options: an
+    onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
+    **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
+
+    OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument. Errors of ONNX Runtime itself are
+    passed on as they are.
+    """
+    ort = onnxruntime()
+    if graph_optimization not in LEVELS:
+        raise LibraryError(f"graph_optimization '{graph_optimization}' is unknown: choose {', '.join(LEVELS)}")
+    if not 0 < threads <= 1024:
+        raise LibraryError(f"threads must be 1 to 1024, not {threads}")
+    if name not in _registered:
+        register(name)
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+    if not devices:
+        raise LibraryError(f"ONNX Runtime lists no CPU device for '{name}'")
+    options = ort.SessionOptions() if session_options is None else session_options
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[graph_optimization])
+    options.intra_op_num_threads = threads
+    provider = {"threads": str(threads)}
+    if isa is not None:
+        provider["isa"] = isa
+    if report is not None:
+        provider["report"] = os.fspath(report)
+    options.add_provider_for_devices(devices, provider)
+    entries = {
+        "session.disable_cpu_ep_fallback": "0" if cpu_fallback else "1",
+        "session.record_ep_graph_assignment_info": "1",
+        **session_config,
+    }
+    for key, value in entries.items():
+        options.add_session_config_entry(key, value)
+    return ort.InferenceSession(_source(model), options)
+
+
+def _source(model: Model) -> str | bytes:
+    if isinstance(model, onnx.ModelProto):
+        return model.SerializeToString()
+    return model if isinstance(model, bytes) else os.fspath(model)

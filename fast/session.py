@@ -1,0 +1,205 @@
+"""A model on the C library: the fast twin of ortwin.ref.Session, with the same bits."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx.helper
+
+from ortwin.fast import library as c
+from ortwin.ref.errors import InputError, UnsupportedError
+from ortwin.ref.fenv import DefaultEnvironment
+from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
+from ortwin.ref.tensor import Tensor, dtype_number
+
+Array = npt.NDArray[Any]
+
+
+class Session:
+    """A model ready to run on the C library.
+
+    model: a path, the bytes of a model, or an onnx.ModelProto. threads: the most threads a run may use (1 to 1024).
+    isa: "avx512", "avx2" or "portable"; None takes the environment variable ORTWIN_ISA, else the widest available.
+    ModelError: the model can't be read; UnsupportedError: a node can't be computed exactly as written; IsaError: the
+    instruction set is unknown or absent; LibraryError: a bad thread count. All before any data is seen (C9).
+    """
+
+    def __init__(
+        self, model: Model, threads: int = 1, isa: str | None = None, *, library: c.Library | None = None
+    ) -> None:
+        self._library = library or c.default_library()
+        self._plan = ctypes.c_void_p()
+        if not 0 < threads <= 1024:  # before ctypes would wrap it to 32 bits
+            raise c.LibraryError(f"threads must be 1 to 1024, not {threads}")
+        self._library.call("plan_new", (isa or "").encode(), threads, ctypes.byref(self._plan))
+        self._release = weakref.finalize(self, self._library.plan_free, self._plan)
+        builder = _Builder(self._library, self._plan)
+        with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
+            self._graph = load(model)
+            builder.build(self._graph)
+        self._inputs = builder.inputs
+
+    @property
+    def graph(self) -> Graph:
+        """The model as read."""
+        return self._graph
+
+    @property
+    def isa(self) -> str:
+        """The instruction set in use."""
+        return self._library.plan_isa(self._plan)
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs named, in that order, or all outputs of the graph for None.
+
+        feeds: an array per input, of any alignment and strides; an input with an initializer may be left out.
+        InputError if a name, dtype, rank or dimension doesn't fit the model, or an operand breaks a rule of its node
+        that only shows at run time.
+        """
+        names = resolve_outputs(self._graph, output_names)
+        made: dict[str, Array] = {}
+
+        def allocate(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+            return made.setdefault(name, np.empty(shape, dtype))
+
+        self._run(feeds, allocate)
+        return [made[name] for name in names]
+
+    def run_into(self, outputs: Mapping[str, Array], feeds: Mapping[str, Array]) -> None:
+        """As run, but writes every output of the graph to the array given for it.
+
+        An output array may be the very array of an input that is not read later (in place); any other overlap is a
+        LibraryError. InputError if an array is missing, not writable, not in C order, or has another dtype or shape
+        than the result.
+        """
+
+        def given(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+            array = outputs.get(name)
+            if array is None:
+                raise InputError(f"no array was given for output '{name}'")
+            if array.dtype != dtype or array.shape != shape:
+                raise InputError(f"output '{name}' is {dtype}{list(shape)}, not {array.dtype}{list(array.shape)}")
+            if not array.flags.c_contiguous or not array.flags.writeable:
+                raise InputError(f"the array for output '{name}' must be writable and in C order")
+            return array
+
+        self._run(feeds, given)
+
+    def _run(self, feeds: Mapping[str, Array], place: Callable[[str, np.dtype[Any], tuple[int, ...]], Array]) -> None:
+        check_feeds(self._graph, feeds)
+        outputs = self._graph.outputs
+        failures: list[BaseException] = []
+
+        def output(_user: int | None, index: int, shape: Any) -> int | None:
+            tensor = shape.contents
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
+            try:
+                dims = tuple(tensor.dims[axis] for axis in range(tensor.rank))
+                return place(outputs[index].name, dtype, dims).ctypes.data
+            except BaseException as error:  # an exception can't cross C; it is raised again below
+                failures.append(error)
+                return None
+
+        arrays = [_native(feeds[name]) if name in feeds else default for name, default in self._inputs]
+        tensors = (c.CTensor * len(arrays))(*(_tensor(array) for array in arrays))
+        try:
+            self._library.call("plan_run", self._plan, tensors, len(arrays), c.OUTPUT_FN(output), None)
+        finally:
+            if failures:
+                raise failures[0]
+
+
+def _native(array: Array) -> Array:
+    """The array in C order and native byte order; itself where it is so already, at whatever address."""
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _dims(shape: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * len(shape))(*shape)
+
+
+def _tensor(array: Array) -> c.CTensor:
+    """A view of the array, which must outlive it."""
+    return c.CTensor(array.ctypes.data, _dims(array.shape), array.ndim, array.nbytes, dtype_number(array.dtype))
+
+
+class _Builder:
+    """Makes a plan of a graph. inputs: per plan input, its name and the default array of its initializer, if any."""
+
+    def __init__(self, library: c.Library, plan: ctypes.c_void_p) -> None:
+        self.library = library
+        self.plan = plan
+        self.slots: dict[str, int] = {}
+        self.inputs: list[tuple[str, Any]] = []
+
+    def build(self, graph: Graph) -> None:
+        for value in graph.inputs:
+            self.add_input(value, graph.initializers.get(value.name))
+        for name, tensor in graph.initializers.items():
+            if name not in self.slots:
+                self.add_constant(name, tensor)
+        for node in graph.nodes:
+            self.add_node(node)
+        for value in graph.outputs:
+            self.library.call("plan_output", self.plan, self.slots[value.name])
+        self.library.call("plan_seal", self.plan)
+
+    def add(self, name: str, function: str, what: ctypes.Structure) -> None:
+        slot = ctypes.c_int32()
+        self.library.call(function, self.plan, ctypes.byref(what), ctypes.byref(slot))
+        self.slots[name] = slot.value
+
+    def add_input(self, value: Value, default: Tensor | None) -> None:
+        if value.dtype == 0:
+            raise UnsupportedError(f"input '{value.name}' has no element type")
+        if value.shape is None:
+            known = c.COperand(value.dtype, -1, None)
+        else:
+            dims = [dim if isinstance(dim, int) else -1 for dim in value.shape]
+            known = c.COperand(value.dtype, len(dims), _dims(dims))
+        self.add(value.name, "plan_input", known)
+        self.inputs.append((value.name, None if default is None else _array(default)))
+
+    def add_constant(self, name: str, tensor: Tensor) -> None:
+        self.add(name, "plan_constant", _tensor(_array(tensor)))
+
+    def add_node(self, node: Node) -> None:
+        inputs = (ctypes.c_int32 * len(node.inputs))(*(self.slots[name] if name else -1 for name in node.inputs))
+        attrs = (c.CAttr * len(node.attributes))(*(_attr(name, value) for name, value in node.attributes.items()))
+        what = c.CNode(
+            node.name.encode(),
+            node.domain.encode(),
+            node.op_type.encode(),
+            node.since_version,
+            inputs,
+            len(inputs),
+            len(node.outputs),
+            attrs,
+            len(attrs),
+        )
+        outputs = (ctypes.c_int32 * max(1, len(node.outputs)))()
+        self.library.call("plan_node", self.plan, ctypes.byref(what), outputs)
+        for name, slot in zip(node.outputs, outputs, strict=False):
+            self.slots[name] = slot
+
+
+def _array(tensor: Tensor) -> Array:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
+    return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
+
+
+def _attr(name: str, value: object) -> c.CAttr:
+    kinds: dict[type, int] = {str: c.ATTR_STRING, Tensor: c.ATTR_TENSOR, Graph: c.ATTR_GRAPH}
+    if isinstance(value, float):
+        return c.CAttr(name.encode(), c.ATTR_FLOAT, value, 0)
+    if isinstance(value, int):
+        return c.CAttr(name.encode(), c.ATTR_INT, 0.0, value)
+    if isinstance(value, list):
+        of = {int: c.ATTR_INTS, float: c.ATTR_FLOATS, str: c.ATTR_STRINGS}
+        return c.CAttr(name.encode(), of[type(value[0])] if value else c.ATTR_INTS, 0.0, 0)
+    return c.CAttr(name.encode(), kinds[type(value)], 0.0, 0)
