@@ -1,0 +1,106 @@
+"""What is measured: small models made on the fly, or a model of the user's, each with its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.helper as oh
+
+from ortwin.conformance.inputs import make_feeds
+from ortwin.ref.errors import InputError
+
+SIZES: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20}
+POSITIVE: Final = frozenset({"Log", "Sqrt"})
+"""Ops that are measured on their domain; NaN results could take another path in somebody's kernel."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model and its inputs. nodes: how many nodes an owner must own; elementwise: memcpy is its limit."""
+
+    name: str
+    model: bytes = field(repr=False)
+    feeds: dict[str, npt.NDArray[Any]] = field(repr=False)
+    nodes: int
+    elementwise: bool
+
+
+def parse_size(text: str) -> int:
+    """4096, 64Ki, 1Mi. InputError otherwise."""
+    digits = text.rstrip("KMi")
+    unit = text[len(digits) :]
+    if not digits.isascii() or not digits.isdigit() or unit not in SIZES:
+        raise InputError(f"'{text}' is no size: write 4096, 64Ki or 1Mi")
+    return int(digits) * SIZES[unit]
+
+
+def unary(op: str, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
+    """One node on `size` elements."""
+    return _chain(f"{op} {dtype} {size}", [op], size, dtype, opset)
+
+
+def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
+    """`count` nodes one after another, the ops in turn."""
+    return _chain(
+        f"{count} x {'+'.join(ops)} {dtype} {size}", [ops[k % len(ops)] for k in range(count)], size, dtype, opset
+    )
+
+
+def matmul(m: int, k: int, n: int, dtype: str = "float32", opset: int = 22) -> Cell:
+    """A[M, K] times a constant B[K, N]."""
+    a, b = _normal((m, k), dtype, 0), _normal((k, n), dtype, 1)
+    kind = oh.np_dtype_to_tensor_dtype(a.dtype)
+    graph = oh.make_graph(
+        [oh.make_node("MatMul", ["a", "b"], ["y"], name="node")],
+        "cell",
+        [oh.make_tensor_value_info("a", kind, [m, k])],
+        [oh.make_tensor_value_info("y", kind, [m, n])],
+        [onnx.numpy_helper.from_array(b, "b")],
+    )
+    return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph, opset), {"a": a}, 1, False)
+
+
+def whole(path: str, dims: dict[str, int], seed: int) -> Cell:
+    """A model of the user's with inputs from the seed."""
+    model = onnx.load(path)
+    feeds = make_feeds(model, {}, dims, seed).arrays
+    return Cell(Path(path).name, model.SerializeToString(), feeds, len(model.graph.node), False)
+
+
+def grid(ops: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str]) -> Iterator[Cell]:
+    """Every op on every element type and size."""
+    for op in ops:
+        for dtype in dtypes:
+            for size in sizes:
+                yield unary(op, size, dtype)
+
+
+def _chain(name: str, ops: Sequence[str], size: int, dtype: str, opset: int) -> Cell:
+    x = _normal((size,), dtype, 0)
+    if POSITIVE & set(ops):
+        x = np.abs(x)
+    kind = oh.np_dtype_to_tensor_dtype(x.dtype)
+    values = ["x", *(f"v{k}" for k in range(len(ops) - 1)), "y"]
+    nodes = [oh.make_node(op, [values[k]], [values[k + 1]], name=f"node{k}") for k, op in enumerate(ops)]
+    ends = [oh.make_tensor_value_info(end, kind, [size]) for end in ("x", "y")]
+    graph = oh.make_graph(nodes, "cell", ends[:1], ends[1:])
+    return Cell(name, _bytes(graph, opset), {"x": x}, len(ops), True)
+
+
+def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return values.astype(oh.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, _ONNX_NAMES.get(dtype, dtype.upper()))))
+
+
+_ONNX_NAMES: Final = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+def _bytes(graph: onnx.GraphProto, opset: int) -> bytes:
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", opset)], ir_version=10)
+    return bytes(model.SerializeToString())

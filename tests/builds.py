@@ -1,0 +1,29 @@
+"""Other builds of the C library: the tree's own sources with lines changed, for what a test must be able to see."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def build_library(folder: Path, changes: dict[str, tuple[str, str]] | None = None) -> Path:
+    """Compiles csrc as the release build does. changes: by file in csrc, a text that stands there once, its substitute."""
+    tree = folder / "tree"
+    shutil.copytree(ROOT / "csrc", tree / "csrc")
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    for name, (old, new) in (changes or {}).items():
+        path = tree / "csrc" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{name} has {text.count(old)} places like {old!r}"
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    library = folder / "libortwin.so"
+    script = (
+        "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
+        "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(library)], cwd=tree / "csrc", check=True)
+    return library
