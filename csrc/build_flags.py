@@ -27,7 +27,7 @@ SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
 SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow"
 
 WARNINGS = shlex.split(
-    "-Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-qual -Wundef "
+    "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-qual -Wundef "
     "-Wvla -Wformat=2 -Wwrite-strings -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition"
 )
 

@@ -112,19 +112,19 @@ class Library:
             self._dll = ctypes.CDLL(str(self.path))
         except OSError as error:
             raise LibraryError(f"the library can't be loaded: {error}") from error
-        error = ctypes.POINTER(CError)
+        error_out = ctypes.POINTER(CError)
         plan, status = ctypes.c_void_p, ctypes.c_int
         slot = ctypes.POINTER(ctypes.c_int32)
         signatures: dict[str, tuple[type, tuple[type, ...]]] = {
-            "plan_new": (status, (ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(plan), error)),
-            "plan_input": (status, (plan, ctypes.POINTER(COperand), slot, error)),
-            "plan_constant": (status, (plan, ctypes.POINTER(CTensor), slot, error)),
-            "plan_node": (status, (plan, ctypes.POINTER(CNode), slot, error)),
-            "plan_output": (status, (plan, ctypes.c_int32, error)),
-            "plan_seal": (status, (plan, error)),
+            "plan_new": (status, (ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(plan), error_out)),
+            "plan_input": (status, (plan, ctypes.POINTER(COperand), slot, error_out)),
+            "plan_constant": (status, (plan, ctypes.POINTER(CTensor), slot, error_out)),
+            "plan_node": (status, (plan, ctypes.POINTER(CNode), slot, error_out)),
+            "plan_output": (status, (plan, ctypes.c_int32, error_out)),
+            "plan_seal": (status, (plan, error_out)),
             "plan_run": (
                 status,
-                (plan, ctypes.POINTER(CTensor), ctypes.c_size_t, OUTPUT_FN, ctypes.c_void_p, error),
+                (plan, ctypes.POINTER(CTensor), ctypes.c_size_t, OUTPUT_FN, ctypes.c_void_p, error_out),
             ),
         }
         for name, (result, arguments) in signatures.items():

@@ -13,6 +13,7 @@ import onnx
 
 from ortwin.fast.library import LibraryError, library_path
 from ortwin.ref.errors import OrtwinError
+from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Model
 
 LEVELS: Final = {
@@ -115,10 +116,11 @@ def ort_session(
     }
     for key, value in entries.items():
         options.add_session_config_entry(key, value)
-    return ort.InferenceSession(_source(model), options)
+    with DefaultEnvironment():  # set_denormal_as_zero leaves flush-to-zero set on the thread that makes the session
+        return ort.InferenceSession(_source(model), options)
 
 
 def _source(model: Model) -> str | bytes:
     if isinstance(model, onnx.ModelProto):
-        return model.SerializeToString()
+        return bytes(model.SerializeToString())
     return model if isinstance(model, bytes) else os.fspath(model)

@@ -42,7 +42,7 @@ class Session:
         with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
             self._graph = load(model)
             builder.build(self._graph)
-        self._inputs = builder.inputs
+        self._inputs, self._outputs = builder.inputs, builder.outputs
 
     @property
     def graph(self) -> Graph:
@@ -92,7 +92,6 @@ class Session:
 
     def _run(self, feeds: Mapping[str, Array], place: Callable[[str, np.dtype[Any], tuple[int, ...]], Array]) -> None:
         check_feeds(self._graph, feeds)
-        outputs = self._graph.outputs
         failures: list[BaseException] = []
 
         def output(_user: int | None, index: int, shape: Any) -> int | None:
@@ -100,7 +99,7 @@ class Session:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
             try:
                 dims = tuple(tensor.dims[axis] for axis in range(tensor.rank))
-                return place(outputs[index].name, dtype, dims).ctypes.data
+                return place(self._outputs[index], dtype, dims).ctypes.data
             except BaseException as error:  # an exception can't cross C; it is raised again below
                 failures.append(error)
                 return None
@@ -129,13 +128,17 @@ def _tensor(array: Array) -> c.CTensor:
 
 
 class _Builder:
-    """Makes a plan of a graph. inputs: per plan input, its name and the default array of its initializer, if any."""
+    """Makes a plan of a graph.
+
+    inputs: per plan input, its name and the default array of its initializer, if any. outputs: names of the plan's.
+    """
 
     def __init__(self, library: c.Library, plan: ctypes.c_void_p) -> None:
         self.library = library
         self.plan = plan
         self.slots: dict[str, int] = {}
         self.inputs: list[tuple[str, Any]] = []
+        self.outputs: list[str] = []
 
     def build(self, graph: Graph) -> None:
         for value in graph.inputs:
@@ -145,8 +148,9 @@ class _Builder:
                 self.add_constant(name, tensor)
         for node in graph.nodes:
             self.add_node(node)
-        for value in graph.outputs:
-            self.library.call("plan_output", self.plan, self.slots[value.name])
+        for name in dict.fromkeys(value.name for value in graph.outputs):  # one listed twice is computed once
+            self.outputs.append(name)
+            self.library.call("plan_output", self.plan, self.slots[name])
         self.library.call("plan_seal", self.plan)
 
     def add(self, name: str, function: str, what: ctypes.Structure) -> None:

@@ -30,8 +30,8 @@ static void write_json_string(FILE *file, const char *text) {
     putc('"', file);
 }
 
-/* One JSON object a line: {"graph","node","domain","op","since_version","claimed","reason"}. */
-static void write_report(FILE *file, const char *graph, const ortwin_node *node, const char *reason) {
+/* One JSON object a line: {"graph","node","domain","op","since_version","isa","claimed","reason"}. */
+static void write_report(FILE *file, const char *isa, const char *graph, const ortwin_node *node, const char *reason) {
     fputs("{\"graph\": ", file);
     write_json_string(file, graph);
     fputs(", \"node\": ", file);
@@ -40,8 +40,8 @@ static void write_report(FILE *file, const char *graph, const ortwin_node *node,
     write_json_string(file, node->domain);
     fputs(", \"op\": ", file);
     write_json_string(file, node->op_type);
-    fprintf(file, ", \"since_version\": %d, \"claimed\": %s, \"reason\": ", (int)node->since_version,
-            *reason ? "false" : "true");
+    fprintf(file, ", \"since_version\": %d, \"isa\": \"%s\", \"claimed\": %s, \"reason\": ", (int)node->since_version,
+            isa, *reason ? "false" : "true");
     write_json_string(file, reason);
     fputs("}\n", file);
 }
@@ -50,7 +50,7 @@ static void write_report(FILE *file, const char *graph, const ortwin_node *node,
 static OrtStatus *tell(const ow_ep *ep, const char *graph, const ortwin_node *node, const char *reason) {
     const OrtApi *api = ep->factory->api;
     if (ep->report)
-        write_report(ep->report, graph, node, reason);
+        write_report(ep->report, ep->isa, graph, node, reason);
     int level = ORT_LOGGING_INFO + 1;
     if (ep->logger)
         ORT_TRY(api->Logger_GetLoggingSeverityLevel(ep->logger, &level));

@@ -23,7 +23,7 @@ typedef struct ow_ep {
     OrtEp base;
     ow_factory *factory;
     const OrtLogger *logger;
-    char *isa;       /* NULL: the default */
+    const char *isa; /* the instruction set its plans run on */
     int32_t threads; /* the session's budget */
     FILE *report;    /* option "report"; NULL without */
 } ow_ep;

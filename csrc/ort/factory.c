@@ -27,11 +27,19 @@ static OrtStatus *bad_option(const ow_ep *ep, const char *key, const char *value
     return ow_status(ep->factory->api, ORTWIN_MISUSE, &error);
 }
 
+static OrtStatus *choose_isa(ow_ep *ep, const char *name) {
+    const ow_isa *isa;
+    ortwin_error error;
+    ortwin_status status = ow_choose_isa(name, &isa, &error);
+    if (status)
+        return ow_status(ep->factory->api, status, &error);
+    ep->isa = isa->name;
+    return NULL;
+}
+
 static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
-    if (strcmp(key, "isa") == 0) {
-        ep->isa = copy_string(value);
-        return ep->isa ? NULL : no_memory(ep->factory->api);
-    }
+    if (strcmp(key, "isa") == 0)
+        return choose_isa(ep, value);
     if (strcmp(key, "threads") == 0) {
         char *end;
         long threads = strtol(value, &end, 10);
@@ -80,10 +88,7 @@ static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
     api->ReleaseKeyValuePairs(pairs);
     if (status)
         return status;
-    const ow_isa *isa;
-    ortwin_error error;
-    ortwin_status chosen = ow_choose_isa(ep->isa, &isa, &error);
-    return chosen ? ow_status(api, chosen, &error) : NULL;
+    return ep->isa ? NULL : choose_isa(ep, NULL);
 }
 
 /* ---- the provider ---- */
@@ -103,7 +108,6 @@ static void release_ep(OrtEpFactory *factory, OrtEp *base) {
         return;
     if (ep->report)
         fclose(ep->report);
-    free(ep->isa);
     free(ep);
 }
 

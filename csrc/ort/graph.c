@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Above 23 ONNX Runtime and ONNX number element types differently; none of those is used here. */
-static int32_t onnx_dtype(int ort_dtype) { return ort_dtype > 0 && ort_dtype < OW_DTYPES ? ort_dtype : -1; }
+/* ONNX Runtime's number of an element type as ONNX's, -1 for those that the two number differently. */
+static int32_t onnx_dtype(int ort_dtype) { return ort_dtype > 0 && ort_dtype < OW_SHARED_DTYPES ? ort_dtype : -1; }
 
 static OrtStatus *read_attr(const OrtApi *api, const OrtOpAttr *from, ortwin_attr *attr) {
     int type = ORTWIN_ATTR_UNDEFINED;

@@ -27,6 +27,7 @@ static const struct {
     [21] = {"uint4", 0},
     [22] = {"int4", 0},
     [23] = {"float4_e2m1fn", 0},
+    [OW_F8E8M0] = {"float8_e8m0fnu", 1},
 };
 
 size_t ow_item_size(int32_t dtype) { return dtype > 0 && dtype < OW_DTYPES ? types[dtype].size : 0; }

@@ -26,8 +26,9 @@ enum {
     OW_F8E4M3FNUZ = 18,
     OW_F8E5M2 = 19,
     OW_F8E5M2FNUZ = 20,
-    /* Above 23 ONNX and ONNX Runtime number differently (24 is float8e8m0 here, uint2 there): none of those is used. */
-    OW_DTYPES = 24
+    OW_SHARED_DTYPES = 24, /* from here on ONNX and ONNX Runtime number differently */
+    OW_F8E8M0 = 24,
+    OW_DTYPES = 25
 };
 
 /* Bytes of one element; 0 for what has no fixed whole-byte size (string, 2- and 4-bit types, unknown numbers). */

@@ -12,7 +12,7 @@
     (BIT(OW_I8) | BIT(OW_I16) | BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U8) | BIT(OW_U16) | BIT(OW_U32) | BIT(OW_U64))
 #define ANY                                                                                                  \
     (F32 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F16) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_BF16) | \
-     BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ))
+     BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
 
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
 #define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0}

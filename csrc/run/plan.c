@@ -218,13 +218,13 @@ ortwin_status ortwin_plan_constant(ortwin_plan *plan, const ortwin_tensor *value
     return ORTWIN_OK;
 }
 
-/* "node 'clip_3' (Clip)"; NULL when there is no memory. */
+/* "node 'clip_3' (Clip)", long names cut so that the rule fits behind it; NULL when there is no memory. */
 static char *make_label(const ortwin_node *what) {
-    const char *name = what->name ? what->name : "", *type = what->op_type ? what->op_type : "";
-    size_t size = strlen(name) + strlen(type) + sizeof "node '' ()";
-    char *label = malloc(size);
+    enum { SIZE = 256 };
+    char *label = malloc(SIZE);
     if (label)
-        snprintf(label, size, "node '%s' (%s)", name, type);
+        snprintf(label, SIZE, "node '%.160s' (%.64s)", what->name ? what->name : "",
+                 what->op_type ? what->op_type : "");
     return label;
 }
 
