@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def build_library(folder: Path, changes: dict[str, tuple[str, str]] | None = None) -> Path:
-    """Compiles csrc as the release build does. changes: by file in csrc, a text that stands there once, its substitute."""
+    """Compiles csrc as the release build does. changes: by file in csrc, old text (found once) and new."""
     tree = folder / "tree"
     shutil.copytree(ROOT / "csrc", tree / "csrc")
     shutil.copy(ROOT / "pyproject.toml", tree)
