@@ -1,0 +1,192 @@
+"""Inputs that tripped other implementations, with their right answers: on the reference, the C library and ONNX
+Runtime, on every instruction set, at lengths 0 to 67 and every byte offset. The ids are those of the case list.
+
+B63 is in test_fpstate.py, B70 in test_lifecycle.py: both need processes of their own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from models import (
+    AVAILABLE,
+    CANONICAL_NAN,
+    FLOAT,
+    INTEGERS,
+    VERSIONS,
+    Arguments,
+    Array,
+    Buffer,
+    Row,
+    arguments,
+    assert_bits,
+    numpy_dtype,
+    quiet,
+    with_arguments,
+)
+from ortwin import fast, ref
+
+RunInto = Callable[[Array, Array], None]
+"""Reads x, writes y, at whatever addresses they are."""
+
+ARMS = ["ref", *AVAILABLE, *(f"ort-{isa}" for isa in AVAILABLE)]
+
+
+def arm(name: str, model: onnx.ModelProto, threads: int = 1) -> RunInto:
+    """A backend on a model of one input x and one output y of the same shape and type."""
+    if name == "ref":
+        reference = ref.Session(model)
+
+        def on_ref(x: Array, y: Array) -> None:
+            y[...] = reference.run(None, {"x": x})[0]
+
+        return on_ref
+    if not name.startswith("ort-"):
+        session = fast.Session(model, threads, name)
+        return lambda x, y: session.run_into({"y": y}, {"x": x})
+    in_ort: Any = fast.ort_session(model, isa=name[4:], threads=threads, session_options=quiet())
+    dtype = model.graph.input[0].type.tensor_type.elem_type
+
+    def on_ort(x: Array, y: Array) -> None:
+        binding = in_ort.io_binding()
+        binding.bind_input("x", "cpu", 0, dtype, list(x.shape), x.ctypes.data)
+        binding.bind_output("y", "cpu", 0, dtype, list(y.shape), y.ctypes.data)
+        in_ort.run_with_iobinding(binding)
+
+    return on_ort
+
+
+def check_everywhere(run: RunInto, x: Array, want: Array) -> None:
+    """x and its answers, repeated to lengths 0 to 67, each at 8 byte offsets: over 8 lengths every one of 0 to 63."""
+    for n in range(68):
+        values, answers = np.resize(x, n), np.resize(want, n)
+        for offset in range(n % 8, 64, 8):
+            target = (offset + n) % 64
+            source, result = Buffer(offset, values), Buffer(target, np.zeros_like(answers))
+            run(source.array, result.array)
+            result.assert_holds(answers, target, f"length {n}, offsets {offset} and {target}")
+
+
+def bits(*patterns: int) -> Array:
+    return np.array(patterns, np.uint32).view(np.float32)
+
+
+# B05: the same value gives different bits in the vector body and in the tail
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("op", VERSIONS)
+def test_b05_a_value_alone_and_in_company(op: str, name: str) -> None:
+    """Each of 500 N(0, 3) values alone, as all lanes of four, and among all, where each ends up in every position."""
+    row = Row(op, VERSIONS[op][-1])
+    x = np.random.default_rng(81138).normal(0, 3, 500).astype(np.float32)
+    for given in (arguments(row)[0], arguments(row)[-1]):
+        run = arm(name, with_arguments(row, given))
+        together, one, four = np.empty_like(x), np.empty(1, np.float32), np.empty(4, np.float32)
+        run(x, together)
+        for k in range(x.size):
+            run(x[k : k + 1], one)
+            run(np.full(4, x[k]), four)
+            assert one.tobytes() == together[k].tobytes(), (k, x[k])
+            assert four.tobytes() == together[k].tobytes() * 4, (k, x[k])
+        for shift in (1, 2, 3, 5, 11, 64, 67):
+            moved = np.empty(x.size - shift, np.float32)
+            run(x[shift:], moved)
+            assert_bits(moved, together[shift:], shift)
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("op", VERSIONS)
+def test_b05_nan_of_every_length(op: str, name: str) -> None:
+    run = arm(name, with_arguments(Row(op, VERSIONS[op][-1]), Arguments()))
+    for pattern in (0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF):
+        want = {"Identity": pattern, "ThresholdedRelu": 0}.get(op, CANONICAL_NAN)
+        for n in range(1, 101):
+            y = np.empty(n, np.float32)
+            run(np.resize(bits(pattern), n), y)
+            assert (y.view(np.uint32) == want).all(), (hex(pattern), n)
+
+
+@pytest.mark.parametrize("name", ["ref", AVAILABLE[0], f"ort-{AVAILABLE[0]}"])
+@pytest.mark.parametrize("op", VERSIONS)
+def test_b05_one_to_eight_threads(op: str, name: str) -> None:
+    """1000003 elements of C and ONNX Runtime; the reference knows no threads and takes fewer."""
+    model = with_arguments(Row(op, VERSIONS[op][-1]), Arguments())
+    x = np.random.default_rng(5).normal(0, 3, 1009 if name == "ref" else 1_000_003).astype(np.float32)
+    want, y = np.empty_like(x), np.empty_like(x)
+    arm("portable", model)(x, want)
+    for threads in range(1, 2 if name == "ref" else 9):
+        arm(name, model, threads)(x, y)
+        assert_bits(y, want, threads)
+
+
+# B20: min > max gave different answers by order of operations
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("dtype", [FLOAT, *INTEGERS])
+def test_b20_min_above_max_gives_max(dtype: int, name: str) -> None:
+    item = numpy_dtype(dtype)
+    cases: dict[int, tuple[list[int], int, int]] = {FLOAT: ([-2, 0, 6], 2, 1), 3: ([-128, 0, 127], 5, -5)}
+    limits = [0, 4, 5, 6, 255 if item.kind == "u" else 100]
+    x, low, high = cases.get(dtype, (limits, 6, 5))
+    run = arm(name, with_arguments(Row("Clip", 13, dtype), Arguments(bounds=(low, high))))
+    check_everywhere(run, np.array(x, item), np.full(len(x), high, item))
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("version", [1, 6])
+def test_b20_bounds_as_attributes(version: int, name: str) -> None:
+    run = arm(name, with_arguments(Row("Clip", version), Arguments((("min", 2.0), ("max", 1.0)))))
+    check_everywhere(run, np.array([-2, 0, 6], np.float32), np.ones(3, np.float32))
+
+
+# B21: a missing bound took the default 0, or integers went through float
+
+BIG = 2**53 + 1  # the first integer that binary64 lacks
+
+B21: list[tuple[str, int, tuple[int | None, ...], list[int], list[int]]] = [
+    ("int64 no max", 7, (-100,), [BIG, -(2**53) - 1, 2**63 - 1], [BIG, -100, 2**63 - 1]),
+    ("int64 empty max", 7, (-100, None), [BIG, -(2**53) - 1, 2**63 - 1], [BIG, -100, 2**63 - 1]),
+    ("int64 empty min", 7, (None, -100), [BIG, -BIG, -(2**63), -99], [-100, -BIG, -(2**63), -100]),
+    ("int64 next to big bounds", 7, (-BIG, BIG), [BIG + 1, -BIG - 1, BIG - 1, 1 - BIG], [BIG, -BIG, BIG - 1, 1 - BIG]),
+    ("int64 none", 7, (), [BIG, -BIG, -(2**63), 2**63 - 1, 0], [BIG, -BIG, -(2**63), 2**63 - 1, 0]),
+    ("uint64 no max", 13, (2**63 + 1,), [2**63, 2**64 - 1, 0], [2**63 + 1, 2**64 - 1, 2**63 + 1]),
+    ("uint64 empty min", 13, (None, 2**63 - 1), [2**63, 2**64 - 1, 0, 7], [2**63 - 1, 2**63 - 1, 0, 7]),
+    ("uint8 no max", 2, (3,), [0, 3, 255], [3, 3, 255]),
+    ("uint8 empty min", 2, (None, 200), [0, 3, 255], [0, 3, 200]),
+    ("int8 no max", 3, (-3,), [-128, 3, 127], [-3, 3, 127]),
+    ("int8 empty min", 3, (None, 3), [-128, 3, 127], [-128, 3, 3]),
+    ("uint16 no max", 4, (3,), [0, 65535], [3, 65535]),
+    ("int16 empty min", 5, (None, 3), [-32768, 32767], [-32768, 3]),
+    ("int32 no max", 6, (2**24 + 1,), [2**24, 2**31 - 1], [2**24 + 1, 2**31 - 1]),
+    ("uint32 empty min", 12, (None, 2**24 + 1), [2**24 + 2, 0, 2**32 - 1], [2**24 + 1, 0, 2**24 + 1]),
+]
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize(("dtype", "bounds", "x", "want"), [case[1:] for case in B21], ids=[case[0] for case in B21])
+def test_b21_missing_bounds_and_big_integers(
+    dtype: int, bounds: tuple[int | None, ...], x: list[int], want: list[int], name: str
+) -> None:
+    item = numpy_dtype(dtype)
+    for version in (12, 13):
+        run = arm(name, with_arguments(Row("Clip", version, dtype), Arguments(bounds=bounds)))
+        if version == 12:  # the same loop
+            y = np.empty(len(x), item)
+            run(np.array(x, item), y)
+            assert_bits(y, np.array(want, item))
+        else:
+            check_everywhere(run, np.array(x, item), np.array(want, item))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_b21_a_missing_float_bound_is_the_largest_finite_number(name: str) -> None:
+    largest = np.finfo(np.float32).max
+    x = np.array([np.inf, -np.inf, largest, -largest, 0, -0.0], np.float32)
+    want = np.array([largest, -largest, largest, -largest, 0, -0.0], np.float32)
+    for version, given in ((1, Arguments()), (6, Arguments()), (11, Arguments()), (13, Arguments(bounds=(None, None)))):
+        check_everywhere(arm(name, with_arguments(Row("Clip", version), given)), x, want)
