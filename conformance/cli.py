@@ -9,6 +9,7 @@ import argparse
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -24,6 +25,10 @@ ORT_PREFIX: Final = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 class UsageError(OrtwinError):
     """The command line can't be understood."""
+
+
+class OutputError(OrtwinError):
+    """There is nowhere to write results to."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,8 +50,8 @@ class Pairs(argparse.Action):
             parser.error(f"{option} needs {self.metavar}, not '{values}'")
         if name in pairs:
             parser.error(f"{option} names '{name}' twice")
-        if self.dest == "dim" and not text.isdecimal():
-            parser.error(f"{option} {name} must be a whole number, not '{text}'")
+        if self.dest == "dim" and not (text.isdecimal() and len(text) < 19):  # below 2^63 anyway
+            parser.error(f"{option} {name} must be a whole number that is a size, not '{text:.40}'")
         pairs[name] = int(text) if self.dest == "dim" else text
         setattr(namespace, self.dest, pairs)
 
@@ -127,6 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def guard(command: Callable[[], int]) -> int:
     """The command's exit code; for an error that the user can mend its sentence on stderr, and 2."""
     try:
+        if sys.stdout is None:
+            raise OutputError("standard output is closed")
         code = command()
         sys.stdout.flush()
         return code
@@ -136,9 +143,10 @@ def guard(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        if not _expected(error):
-            raise
-        print(f"ortwin: {_sentence(error)}", file=sys.stderr)
+        if _expected(error):
+            print(f"ortwin: {_sentence(error)}", file=sys.stderr)
+        else:  # a fault of this program: everything there is to know, and not the code of a difference
+            traceback.print_exc()
         return 2
 
 

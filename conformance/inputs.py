@@ -78,7 +78,11 @@ def make_feeds(model: onnx.ModelProto, files: Mapping[str, str], dims: Mapping[s
     assumed: list[str] = []
     for value in values:
         if value.name not in arrays:
-            arrays[value.name] = generate(value, _shape(value, sizes, assumed), seed)
+            shape = _shape(value, sizes, assumed)
+            try:
+                arrays[value.name] = generate(value, shape, seed)
+            except ValueError as error:  # numpy's word for a shape beyond the address space
+                raise InputError(f"input '{value.name}' of shape {shape} does not fit in memory") from error
     numbers = {value.name: value for value in values if dtype_name(value.dtype) != "string"}  # a Graph holds no strings
     checked = {name: array for name, array in arrays.items() if name in numbers}
     check_feeds(Graph(model.graph.name, tuple(numbers.values()), (), {}, (), {}, {}), checked)

@@ -41,14 +41,15 @@ def command(args: argparse.Namespace) -> int:
     if feeds.assumed:
         say(f"assumed size 1 for {', '.join(feeds.assumed)}; --dim NAME=N gives another")
     title = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in how.items())
-    columns = ["output", "dtype", "shape", "sha256", "min", "max", "first"]
+    columns = ["output", "dtype", "shape", "sha256 begins", "min", "max", "first"]
     table(title, columns, [_cells(result) for result in results])
     return 0
 
 
 def _cells(result: dict[str, Any]) -> list[str]:
     first = " ".join(str(item) for item in result["first"])
-    known = ["" if item is None else str(item) for item in list(result.values())[:-1]]
+    digest = None if result["sha256"] is None else result["sha256"][:16]
+    known = ["" if item is None else str(item) for item in list({**result, "sha256": digest}.values())[:-1]]
     return [*known, first]
 
 

@@ -37,9 +37,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     for column in columns:
         made.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))  # as Text: a name may hold rich's [markup]
+        made.add_row(*(Text(_printable(str(cell))) for cell in row))  # as Text: a name may hold rich's [markup]
     terminal = sys.stdout.isatty()
     PlainConsole(file=sys.stdout, width=None if terminal else PIPE_WIDTH, highlight=False).print(made)
+
+
+def _printable(text: str) -> str:
+    """Control characters, which a name in a model may hold, as escapes: none reaches the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def progress(items: Sequence[T], what: str) -> Iterator[T]:

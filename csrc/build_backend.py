@@ -1,6 +1,6 @@
 """In-tree build backend (PEP 517): setuptools, and the three things it has no setting for.
 
-- ref/, fast/ and conformance/ are installed as the namespace package `ortwin`: each build starts by copying them to
+- ref/, fast/ and conformance/ are installed as the package `ortwin`: each build starts by copying them to
   build/stage/ortwin, where setuptools finds packages as it expects them.
 - ref/ is compiled by mypyc as one unit. ORTWIN_BUILD=interpreted leaves it as Python.
 - csrc/ becomes one plain shared object, ortwin/fast/libortwin.so, which is no Python extension.
@@ -38,6 +38,8 @@ SHIPPED = (
     *("README.md", "CHANGELOG.md", "LICENSE", ".ci", ".clang-format", ".gitignore"),
 )
 DERIVED = shutil.ignore_patterns("__pycache__", ".*_cache", "*.py[cod]", "*.so", "*.o", "*.egg-info")
+
+INIT = '"""ONNX models computed to the same bits everywhere: ortwin.ref, ortwin.fast, ortwin.conformance."""\n'
 
 Settings = Mapping[str, str | list[str] | None] | None
 
@@ -87,6 +89,9 @@ def stage() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     for package in PACKAGES:
         shutil.copytree(ROOT / package, STAGE / "ortwin" / package, ignore=DERIVED)
+    # A regular package, not a namespace: Python started beside a clone called ortwin would else join the clone's folders
+    # to the installed ones and import uncompiled sources from it.
+    (STAGE / "ortwin" / "__init__.py").write_text(INIT, encoding="utf-8")
 
 
 def compile_reference() -> list[Extension]:

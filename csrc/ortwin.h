@@ -98,6 +98,8 @@ ORTWIN_EXPORT ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_nod
 ORTWIN_EXPORT ortwin_status ortwin_plan_output(ortwin_plan *plan, int32_t slot, ortwin_error *error);
 ORTWIN_EXPORT ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error);
 ORTWIN_EXPORT const char *ortwin_plan_isa(const ortwin_plan *plan);
+/* The element type of a value; 0 for a slot that does not exist. */
+ORTWIN_EXPORT int32_t ortwin_plan_dtype(const ortwin_plan *plan, int32_t slot);
 ORTWIN_EXPORT ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inputs, size_t input_count,
                                             ortwin_output_fn output, void *user, ortwin_error *error);
 

@@ -134,6 +134,8 @@ class Library:
         self._dll.ortwin_plan_free.argtypes = (plan,)
         self._dll.ortwin_plan_isa.restype = ctypes.c_char_p
         self._dll.ortwin_plan_isa.argtypes = (plan,)
+        self._dll.ortwin_plan_dtype.restype = ctypes.c_int32
+        self._dll.ortwin_plan_dtype.argtypes = (plan, ctypes.c_int32)
         self._dll.ortwin_version.restype = ctypes.c_char_p
 
     def call(self, name: str, *arguments: object) -> None:
@@ -150,6 +152,10 @@ class Library:
     def plan_isa(self, plan: ctypes.c_void_p) -> str:
         """The instruction set a plan runs on."""
         return str(self._dll.ortwin_plan_isa(plan).decode())
+
+    def plan_dtype(self, plan: ctypes.c_void_p, slot: int) -> int:
+        """ONNX element type number of a value of a plan."""
+        return int(self._dll.ortwin_plan_dtype(plan, slot))
 
     def version(self) -> str:
         """The version the library was built from."""

@@ -5,14 +5,18 @@ onnxruntime is an extra (`pip install ortwin[ort]`); it is imported when first n
 
 from __future__ import annotations
 
+import json
+import operator
 import os
+import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
 
 from ortwin.fast.library import LibraryError, library_path
-from ortwin.ref.errors import OrtwinError
+from ortwin.ref.errors import OrtwinError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Model
 
@@ -24,7 +28,7 @@ LEVELS: Final = {
     "all": "ORT_ENABLE_ALL",
 }
 
-_registered: Final[dict[str, Path]] = {}
+_sessions: Final[dict[str, weakref.WeakSet[Any]]] = {}
 
 
 def onnxruntime() -> Any:
@@ -42,26 +46,38 @@ def onnxruntime() -> Any:
 def register(name: str = "ortwin", library: str | os.PathLike[str] | None = None) -> None:
     """Registers the library with ONNX Runtime, in this process, as an execution provider called `name`.
 
-    library: another build's path; two builds can be registered under two names. Registering a name again with the
-    same library does nothing; with another one it is a LibraryError.
+    library: another build's path; two builds can be registered under two names. A name that stands for the same
+    library already, however it was registered, is left as it is; if it stands for another, that is a LibraryError.
     """
     path = Path(library).resolve() if library is not None else library_path()
-    if _registered.get(name) == path:
+    taken = _providers()
+    if name in taken:
+        if taken[name] != path:
+            raise LibraryError(f"the name '{name}' is registered for {taken[name]}")
         return
-    if name in _registered:
-        raise LibraryError(f"the name '{name}' is registered for {_registered[name]}")
+    if not name or "\0" in name:
+        raise LibraryError(f"{name!r} is no name for a provider")
     if not path.is_file():
         raise LibraryError(f"there is no library {path}")
     onnxruntime().register_execution_provider_library(name, str(path))
-    _registered[name] = path
 
 
 def unregister(name: str = "ortwin") -> None:
-    """Unregisters the provider. Delete its sessions first: ONNX Runtime unloads the library under them."""
-    if name not in _registered:
+    """Unregisters the provider. LibraryError while sessions of ort_session live; others must be deleted as well, since
+    ONNX Runtime unloads the library under them."""
+    if name not in _providers():
         raise LibraryError(f"no provider is registered as '{name}'")
+    alive = len(_sessions.get(name, ()))
+    if alive:
+        raise LibraryError(f"{alive} session(s) of '{name}' still exist: delete them first")
     onnxruntime().unregister_execution_provider_library(name)
-    del _registered[name]
+
+
+def _providers() -> dict[str, Path]:
+    """The plugin providers ONNX Runtime knows, with their libraries."""
+    devices = onnxruntime().get_ep_devices()
+    paths = {device.ep_name: device.ep_metadata.get("library_path") for device in devices}
+    return {name: Path(path).resolve() for name, path in paths.items() if path}
 
 
 def ort_session(
@@ -87,15 +103,17 @@ def ort_session(
     onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
     **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
-    OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument. Errors of ONNX Runtime itself are
-    passed on as they are.
+    OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument; UnsupportedError: without
+    cpu_fallback, a node was declined (the message names nodes and rules). Other errors of ONNX Runtime are passed on
+    as they are.
     """
     ort = onnxruntime()
     if graph_optimization not in LEVELS:
         raise LibraryError(f"graph_optimization '{graph_optimization}' is unknown: choose {', '.join(LEVELS)}")
+    threads = operator.index(threads)
     if not 0 < threads <= 1024:
         raise LibraryError(f"threads must be 1 to 1024, not {threads}")
-    if name not in _registered:
+    if name not in _providers():
         register(name)
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
     if not devices:
@@ -103,21 +121,43 @@ def ort_session(
     options = ort.SessionOptions() if session_options is None else session_options
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[graph_optimization])
     options.intra_op_num_threads = threads
-    provider = {"threads": str(threads)}
-    if isa is not None:
-        provider["isa"] = isa
-    if report is not None:
-        provider["report"] = os.fspath(report)
-    options.add_provider_for_devices(devices, provider)
     entries = {
         "session.disable_cpu_ep_fallback": "0" if cpu_fallback else "1",
         "session.record_ep_graph_assignment_info": "1",
         **session_config,
     }
-    for key, value in entries.items():
-        options.add_session_config_entry(key, value)
-    with DefaultEnvironment():  # set_denormal_as_zero leaves flush-to-zero set on the thread that makes the session
-        return ort.InferenceSession(_source(model), options)
+    provider = {"threads": str(threads)}
+    if isa is not None:
+        provider["isa"] = isa
+    with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:
+        told = Path(report) if report is not None else Path(scratch, "report.jsonl")
+        if report is not None or not cpu_fallback:
+            provider["report"] = str(told)
+        options.add_provider_for_devices(devices, provider)
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+        try:
+            # set_denormal_as_zero leaves flush-to-zero set on the thread that makes the session: it is undone here
+            with DefaultEnvironment():
+                session = ort.InferenceSession(_source(model), options, enable_fallback=False)
+            _sessions.setdefault(name, weakref.WeakSet()).add(session)
+            return session
+        except Exception as error:  # ONNX Runtime's exceptions share no other base
+            declined = [] if cpu_fallback else _declined(told)
+            if not declined:
+                raise
+            more = f"; and {len(declined) - 3} more" if len(declined) > 3 else ""
+            raise UnsupportedError(
+                f"{'; '.join(declined[:3])}{more} (cpu_fallback=True leaves what is declined to ONNX Runtime)"
+            ) from error
+
+
+def _declined(report: Path) -> list[str]:
+    """The nodes that a report says were declined, each with the rule."""
+    if not report.is_file():
+        return []
+    offers = [json.loads(line) for line in report.read_text(encoding="utf-8", errors="replace").splitlines()]
+    return [f"node '{offer['node']}' ({offer['op']}): {offer['reason']}" for offer in offers if not offer["claimed"]]
 
 
 def _source(model: Model) -> str | bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,10 +13,10 @@ import numpy.typing as npt
 import onnx.helper
 
 from ortwin.fast import library as c
-from ortwin.ref.errors import InputError, UnsupportedError
+from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
-from ortwin.ref.tensor import Tensor, dtype_number
+from ortwin.ref.tensor import Tensor, dtype_name, dtype_number
 
 Array = npt.NDArray[Any]
 
@@ -32,17 +33,10 @@ class Session:
     def __init__(
         self, model: Model, threads: int = 1, isa: str | None = None, *, library: c.Library | None = None
     ) -> None:
-        self._library = library or c.default_library()
-        self._plan = ctypes.c_void_p()
-        if not 0 < threads <= 1024:  # before ctypes would wrap it to 32 bits
-            raise c.LibraryError(f"threads must be 1 to 1024, not {threads}")
-        self._library.call("plan_new", (isa or "").encode(), threads, ctypes.byref(self._plan))
-        self._release = weakref.finalize(self, self._library.plan_free, self._plan)
-        builder = _Builder(self._library, self._plan)
+        self._plan = _Plan(library or c.default_library(), operator.index(threads), isa)
         with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
             self._graph = load(model)
-            builder.build(self._graph)
-        self._inputs, self._outputs = builder.inputs, builder.outputs
+            self._plan.build(self._graph)
 
     @property
     def graph(self) -> Graph:
@@ -52,7 +46,7 @@ class Session:
     @property
     def isa(self) -> str:
         """The instruction set in use."""
-        return self._library.plan_isa(self._plan)
+        return self._plan.isa
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs named, in that order, or all outputs of the graph for None.
@@ -80,7 +74,7 @@ class Session:
 
         def given(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
             array = outputs.get(name)
-            if array is None:
+            if not isinstance(array, np.ndarray):
                 raise InputError(f"no array was given for output '{name}'")
             if array.dtype != dtype or array.shape != shape:
                 raise InputError(f"output '{name}' is {dtype}{list(shape)}, not {array.dtype}{list(array.shape)}")
@@ -99,15 +93,15 @@ class Session:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
             try:
                 dims = tuple(tensor.dims[axis] for axis in range(tensor.rank))
-                return place(self._outputs[index], dtype, dims).ctypes.data
+                return place(self._plan.outputs[index], dtype, dims).ctypes.data
             except BaseException as error:  # an exception can't cross C; it is raised again below
                 failures.append(error)
                 return None
 
-        arrays = [_native(feeds[name]) if name in feeds else default for name, default in self._inputs]
+        arrays = [_native(feeds[name]) if name in feeds else default for name, default in self._plan.inputs]
         tensors = (c.CTensor * len(arrays))(*(_tensor(array) for array in arrays))
         try:
-            self._library.call("plan_run", self._plan, tensors, len(arrays), c.OUTPUT_FN(output), None)
+            self._plan.call("plan_run", tensors, len(arrays), c.OUTPUT_FN(output), None)
         finally:
             if failures:
                 raise failures[0]
@@ -127,40 +121,54 @@ def _tensor(array: Array) -> c.CTensor:
     return c.CTensor(array.ctypes.data, _dims(array.shape), array.ndim, array.nbytes, dtype_number(array.dtype))
 
 
-class _Builder:
-    """Makes a plan of a graph.
+class _Plan:
+    """A plan of the library, freed with this object; sessions that are copies of one another share it.
 
-    inputs: per plan input, its name and the default array of its initializer, if any. outputs: names of the plan's.
+    inputs: per input of the plan, its name and the default array of its initializer, if any. outputs: their names.
     """
 
-    def __init__(self, library: c.Library, plan: ctypes.c_void_p) -> None:
+    def __init__(self, library: c.Library, threads: int, isa: str | None) -> None:
+        if not 0 < threads <= 1024:  # before ctypes would wrap it to 32 bits
+            raise c.LibraryError(f"threads must be 1 to 1024, not {threads}")
         self.library = library
-        self.plan = plan
+        self.handle = ctypes.c_void_p()
+        library.call("plan_new", _bytes(isa or "", c.IsaError), threads, ctypes.byref(self.handle))
+        weakref.finalize(self, library.plan_free, self.handle)
         self.slots: dict[str, int] = {}
         self.inputs: list[tuple[str, Any]] = []
         self.outputs: list[str] = []
 
+    @property
+    def isa(self) -> str:
+        """The instruction set in use."""
+        return self.library.plan_isa(self.handle)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Calls a function of the library on this plan."""
+        self.library.call(name, self.handle, *arguments)
+
     def build(self, graph: Graph) -> None:
+        """Adds a whole graph and seals the plan."""
         for value in graph.inputs:
             self.add_input(value, graph.initializers.get(value.name))
         for name, tensor in graph.initializers.items():
             if name not in self.slots:
-                self.add_constant(name, tensor)
+                self.add(name, "plan_constant", _tensor(_array(tensor)))
         for node in graph.nodes:
-            self.add_node(node)
+            self.add_node(node, graph.values)
         for name in dict.fromkeys(value.name for value in graph.outputs):  # one listed twice is computed once
             self.outputs.append(name)
-            self.library.call("plan_output", self.plan, self.slots[name])
-        self.library.call("plan_seal", self.plan)
+            self.call("plan_output", self.slots[name])
+        self.call("plan_seal")
 
     def add(self, name: str, function: str, what: ctypes.Structure) -> None:
+        """Adds a value."""
         slot = ctypes.c_int32()
-        self.library.call(function, self.plan, ctypes.byref(what), ctypes.byref(slot))
+        self.call(function, ctypes.byref(what), ctypes.byref(slot))
         self.slots[name] = slot.value
 
     def add_input(self, value: Value, default: Tensor | None) -> None:
-        if value.dtype == 0:
-            raise UnsupportedError(f"input '{value.name}' has no element type")
+        """Adds an input with what the model says of its shape."""
         if value.shape is None:
             known = c.COperand(value.dtype, -1, None)
         else:
@@ -169,16 +177,14 @@ class _Builder:
         self.add(value.name, "plan_input", known)
         self.inputs.append((value.name, None if default is None else _array(default)))
 
-    def add_constant(self, name: str, tensor: Tensor) -> None:
-        self.add(name, "plan_constant", _tensor(_array(tensor)))
-
-    def add_node(self, node: Node) -> None:
+    def add_node(self, node: Node, declared: Mapping[str, Value]) -> None:
+        """Adds a node; UnsupportedError if the model declares another type for an output."""
         inputs = (ctypes.c_int32 * len(node.inputs))(*(self.slots[name] if name else -1 for name in node.inputs))
         attrs = (c.CAttr * len(node.attributes))(*(_attr(name, value) for name, value in node.attributes.items()))
         what = c.CNode(
-            node.name.encode(),
-            node.domain.encode(),
-            node.op_type.encode(),
+            node.name.replace("\0", " ").encode("utf-8", "replace"),
+            _bytes(node.domain, UnsupportedError),
+            _bytes(node.op_type, UnsupportedError),
             node.since_version,
             inputs,
             len(inputs),
@@ -187,9 +193,22 @@ class _Builder:
             len(attrs),
         )
         outputs = (ctypes.c_int32 * max(1, len(node.outputs)))()
-        self.library.call("plan_node", self.plan, ctypes.byref(what), outputs)
+        self.call("plan_node", ctypes.byref(what), outputs)
         for name, slot in zip(node.outputs, outputs, strict=False):
             self.slots[name] = slot
+            dtype = self.library.plan_dtype(self.handle, slot)
+            if name in declared and 0 != declared[name].dtype != dtype:
+                raise UnsupportedError(
+                    f"{node.label}: its output '{name}' is {dtype_name(dtype)}, "
+                    f"but the model declares {dtype_name(declared[name].dtype)}"
+                )
+
+
+def _bytes(text: str, error: type[OrtwinError]) -> bytes:
+    """A name for C, which would take it to end at a NUL."""
+    if "\0" in text:
+        raise error(f"{text!r} holds a NUL")
+    return text.encode("utf-8", "replace")
 
 
 def _array(tensor: Tensor) -> Array:
@@ -200,10 +219,10 @@ def _array(tensor: Tensor) -> Array:
 def _attr(name: str, value: object) -> c.CAttr:
     kinds: dict[type, int] = {str: c.ATTR_STRING, Tensor: c.ATTR_TENSOR, Graph: c.ATTR_GRAPH}
     if isinstance(value, float):
-        return c.CAttr(name.encode(), c.ATTR_FLOAT, value, 0)
+        return c.CAttr(_bytes(name, UnsupportedError), c.ATTR_FLOAT, value, 0)
     if isinstance(value, int):
-        return c.CAttr(name.encode(), c.ATTR_INT, 0.0, value)
+        return c.CAttr(_bytes(name, UnsupportedError), c.ATTR_INT, 0.0, value)
     if isinstance(value, list):
         of = {int: c.ATTR_INTS, float: c.ATTR_FLOATS, str: c.ATTR_STRINGS}
-        return c.CAttr(name.encode(), of[type(value[0])] if value else c.ATTR_INTS, 0.0, 0)
-    return c.CAttr(name.encode(), kinds[type(value)], 0.0, 0)
+        return c.CAttr(_bytes(name, UnsupportedError), of[type(value[0])] if value else c.ATTR_INTS, 0.0, 0)
+    return c.CAttr(_bytes(name, UnsupportedError), kinds[type(value)], 0.0, 0)

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from ortwin.ref import unary
 from ortwin.ref.binary32 import MAX
 from ortwin.ref.graph import Node, Value
-from ortwin.ref.kernel import Kernel
+from ortwin.ref.kernel import Kernel, real
 from ortwin.ref.tensor import FLOAT, UINT8, UINT16, UINT32, UINT64, Tensor, dtype_name, item_size
 
 UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})
@@ -21,10 +21,7 @@ class ClipByAttributes(unary.Elementwise):
     """Clip-1 and Clip-6. A missing bound is the lowest or largest finite number."""
 
     def __init__(self, node: Node) -> None:
-        lo, hi = node.attributes.get("min", -MAX), node.attributes.get("max", MAX)
-        assert isinstance(lo, float)
-        assert isinstance(hi, float)
-        super().__init__(node, unary.Clip(lo, hi))
+        super().__init__(node, unary.Clip(real(node, "min", -MAX), real(node, "max", MAX)))
 
 
 class ClipByInputs(Kernel):
@@ -32,7 +29,7 @@ class ClipByInputs(Kernel):
 
     def broken_rule(self, inputs: Sequence[Value | None]) -> str:
         rule = super().broken_rule(inputs)
-        x = inputs[0]
+        x = inputs[0] if inputs else None
         for bound in inputs[1:]:
             if rule or x is None or bound is None:
                 continue

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import onnx
 import onnx.checker
 import onnx.defs
-import onnx.inliner
 import onnx.numpy_helper
 from onnx.external_data_helper import uses_external_data
 
 from ortwin.ref.errors import InputError, ModelError, UnsupportedError
+from ortwin.ref.functions import inline, node_lists
 from ortwin.ref.tensor import DTYPE_NAMES, Tensor, dtype_name, dtype_number, from_numpy, item_size
 
 Model: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -90,6 +90,7 @@ def load(model: Model) -> Graph:
     """
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     proto = _parse(model)
+    _check_text(proto)
     _rename_default_domain(proto)
     external = next((t.name for t in _tensors(proto) if uses_external_data(t)), None)
     if external is not None and path is None:
@@ -100,7 +101,9 @@ def load(model: Model) -> Graph:
     if opsets.get("", 0) > newest:
         raise ModelError(f"the model's opset {opsets['']} is newer than {newest}, the newest the onnx package knows")
     folder = os.path.dirname(os.path.abspath(path)) if path is not None else ""
-    return _Reader(opsets, folder).graph(_inline(proto).graph)
+    graph = _Reader(opsets, folder).graph(inline(proto).graph)
+    _check_defined(graph)
+    return graph
 
 
 def check_feeds(graph: Graph, feeds: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -197,33 +200,26 @@ def _check(proto: onnx.ModelProto, path: str | None) -> None:
             tensor_type.ClearField("shape")
 
 
-def _inline(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with calls of its own functions replaced by their bodies, converted to its opset if need be."""
-    for convert in (False, True):
-        if proto.functions:
-            try:
-                proto = onnx.inliner.inline_local_functions(proto, convert)
-            except RuntimeError as error:
-                raise ModelError(f"the model's functions can't be inlined: {_one_line(error)}") from error
-    if proto.functions:
-        raise ModelError(f"function '{proto.functions[0].name}' can't be converted to the model's opset")
-    return proto
-
-
-def _graphs(proto: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
-    """The node lists of the model: graph, functions and all subgraphs."""
-    pending: list[Sequence[onnx.NodeProto]] = [proto.graph.node, *(function.node for function in proto.functions)]
-    while pending:
-        nodes = pending.pop()
-        yield nodes
+def _check_text(proto: onnx.ModelProto) -> None:
+    """ModelError if a name is no UTF-8: protobuf hands such ones over as bytes."""
+    names: list[object] = [entry.domain for entry in proto.opset_import]
+    names += [tensor.name for tensor in _tensors(proto)]
+    graph = proto.graph
+    names += [value.name for value in (*graph.input, *graph.output, *graph.value_info)]
+    for nodes in node_lists(proto):
         for node in nodes:
-            for attribute in node.attribute:
-                pending.extend(graph.node for graph in (attribute.g, *attribute.graphs))
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [attribute.name for attribute in node.attribute]
+    for function in proto.functions:
+        names += [function.name, function.domain, *function.input, *function.output]
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelError(f"a name in the model is not UTF-8: {name!r}")
 
 
 def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from proto.graph.initializer
-    for nodes in _graphs(proto):
+    for nodes in node_lists(proto):
         for node in nodes:
             for attribute in node.attribute:
                 yield from (attribute.t, *attribute.tensors)
@@ -237,7 +233,7 @@ def _rename_default_domain(proto: onnx.ModelProto) -> None:
         for entry in owner.opset_import:
             if entry.domain == "ai.onnx":
                 entry.domain = ""
-    for nodes in _graphs(proto):
+    for nodes in node_lists(proto):
         for node in nodes:
             if node.domain == "ai.onnx":
                 node.domain = ""
@@ -266,9 +262,20 @@ class _Reader:
                 raise UnsupportedError(
                     f"'{info.name}' is a {kind.removesuffix('_type')}; graph inputs and outputs must be tensors"
                 )
-        values = {name: Value(name, tensor.dtype, tensor.shape) for name, tensor in initializers.items()}
-        for value in (*(_value(info) for info in proto.value_info), *outputs, *inputs):
-            values[value.name] = value
+        values = {value.name: value for value in (*(_value(info) for info in proto.value_info), *outputs, *inputs)}
+        for name, tensor in initializers.items():  # what is there counts, not what is said of it
+            declared = values.get(name)
+            if declared is not None and declared in inputs and not _fits(tensor, declared):
+                raise ModelError(f"initializer '{name}' is no {_described(declared)}, as the input of that name is")
+            values[name] = Value(name, tensor.dtype, tensor.shape)
+        for value in inputs:
+            values[value.name] = value  # a feed may take the place of the initializer
+            if value.dtype == 0:
+                raise ModelError(f"input '{value.name}' has no element type")
+            try:
+                item_size(value.dtype)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"input '{value.name}': {error}") from error
         return Graph(proto.name, inputs, outputs, initializers, self.nodes(proto.node), dict(self.opsets), values)
 
     def nodes(self, protos: Sequence[onnx.NodeProto]) -> tuple[Node, ...]:
@@ -283,7 +290,11 @@ class _Reader:
         return tuple(nodes)
 
     def node(self, proto: onnx.NodeProto, name: str) -> Node:
-        version = self.opsets[proto.domain]
+        version = self.opsets.get(proto.domain, 0)
+        if version == 0:
+            raise ModelError(
+                f"node '{name}' is of domain '{proto.domain or 'ai.onnx'}', which the model does not import"
+            )
         attributes: dict[str, Attribute] = {}
         if onnx.defs.has(proto.op_type, version, proto.domain):
             schema = onnx.defs.get_schema(proto.op_type, version, proto.domain)
@@ -322,11 +333,40 @@ class _Reader:
             raise ModelError(f"{where} has element type {proto.data_type}, which ONNX does not define")
         try:
             item_size(proto.data_type)
-            return from_numpy(onnx.numpy_helper.to_array(proto, self.folder))
+            array = onnx.numpy_helper.to_array(proto, self.folder)
+            if array.dtype == np.bool_:  # any byte but 0 is true; the values of int32_data go through a byte as well
+                wide = np.array(proto.int32_data) if proto.int32_data else np.frombuffer(array.tobytes(), np.uint8)
+                array = (wide != 0).reshape(array.shape)
+            return from_numpy(array)
         except UnsupportedError as error:
             raise UnsupportedError(f"{where}: {error}") from error
         except (ValueError, TypeError, OSError, onnx.checker.ValidationError) as problem:
             raise ModelError(f"{where} can't be read: {_one_line(problem)}") from problem
+
+
+def _fits(tensor: Tensor, value: Value) -> bool:
+    if value.dtype != tensor.dtype or (value.shape is not None and len(value.shape) != len(tensor.shape)):
+        return False
+    dims = zip(value.shape or (), tensor.shape, strict=False)
+    return all(not isinstance(dim, int) or dim == size for dim, size in dims)
+
+
+def _described(value: Value) -> str:
+    shape = "" if value.shape is None else str([dim if dim is not None else "?" for dim in value.shape])
+    return f"{dtype_name(value.dtype)}{shape}"
+
+
+def _check_defined(graph: Graph) -> None:
+    """ModelError if a node or an output uses a value that nothing before it makes: bad functions leave such behind."""
+    defined = {value.name for value in graph.inputs} | graph.initializers.keys()
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in defined:
+                raise ModelError(f"{node.label}: its input '{name}' is made by no node before it")
+        defined.update(node.outputs)
+    for value in graph.outputs:
+        if value.name not in defined:
+            raise ModelError(f"output '{value.name}' is made by no node")
 
 
 def _text(data: bytes) -> str:

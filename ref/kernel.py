@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node, Value
 from ortwin.ref.tensor import Tensor, dtype_name
+
+
+def real(node: Node, attribute: str, default: float = 0.0) -> float:
+    """A float attribute; the reader has filled in the schema's default, if it has one. UnsupportedError otherwise."""
+    value = node.attributes.get(attribute, default)
+    if not isinstance(value, float):
+        raise UnsupportedError(f"{node.label}: attribute {attribute} is no float")
+    return value
 
 
 class Kernel:
@@ -21,8 +30,10 @@ class Kernel:
         Unknown types (0) and shapes (None) break nothing: the executor asks once when it builds the session, with what
         the model says, and again before it runs the node, with what the tensors are.
         """
-        first = inputs[0]
-        if first is not None and first.dtype != 0 and first.dtype not in self.dtypes:
+        first = inputs[0] if inputs else None
+        if first is None:
+            return "its first input is missing"
+        if first.dtype != 0 and first.dtype not in self.dtypes:
             return f"input '{first.name}' is {dtype_name(first.dtype)}, not {' or '.join(self.dtype_list())}"
         return ""
 

@@ -12,7 +12,7 @@ from typing import Final
 from ortwin.ref import clip, move, unary
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
-from ortwin.ref.kernel import Kernel
+from ortwin.ref.kernel import Kernel, real
 from ortwin.ref.tensor import BYTE_SIZED, FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
 
 F32: Final = frozenset({FLOAT})
@@ -40,13 +40,6 @@ def _f32(*versions: int) -> dict[int, frozenset[int]]:
     return dict.fromkeys(versions, F32)
 
 
-def _real(node: Node, attribute: str) -> float:
-    """A float attribute; the reader has filled in the schema's default."""
-    value = node.attributes[attribute]
-    assert isinstance(value, float)
-    return value
-
-
 def _clip(node: Node) -> Kernel:
     return clip.ClipByAttributes(node) if node.since_version < 11 else clip.ClipByInputs(node)
 
@@ -59,9 +52,9 @@ _TABLE: Final = (
     Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
     Op("Clip", {1: F32, 6: F32, 11: F32, 12: F32_AND_INTEGERS, 13: F32_AND_INTEGERS}, _clip),
     _elementwise("Relu", _f32(1, 6, 13, 14), lambda n: unary.Relu()),
-    _elementwise("LeakyRelu", _f32(1, 6, 16), lambda n: unary.LeakyRelu(_real(n, "alpha"))),
-    _elementwise("ThresholdedRelu", _f32(10, 22), lambda n: unary.ThresholdedRelu(_real(n, "alpha"))),
-    _elementwise("HardSigmoid", _f32(1, 6, 22), lambda n: unary.HardSigmoid(_real(n, "alpha"), _real(n, "beta"))),
+    _elementwise("LeakyRelu", _f32(1, 6, 16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
+    _elementwise("ThresholdedRelu", _f32(10, 22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),
+    _elementwise("HardSigmoid", _f32(1, 6, 22), lambda n: unary.HardSigmoid(real(n, "alpha"), real(n, "beta"))),
     _elementwise("HardSwish", _f32(14, 22), lambda n: unary.HardSwish()),
     _elementwise("Abs", _f32(1, 6, 13), lambda n: unary.Abs()),
     _elementwise("Neg", _f32(1, 6, 13), lambda n: unary.Neg()),

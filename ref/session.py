@@ -66,7 +66,11 @@ def _build(graph: Graph) -> list[Kernel]:
                     f"{node.label}: its output '{name}' is {dtype_name(value.dtype)}, "
                     f"but the model declares {dtype_name(declared.dtype)}"
                 )
-            if name and (declared is None or declared.dtype == 0 or declared.shape is None):
+            if name and declared is not None:  # what is computed counts before what is declared
+                value = Value(
+                    name, value.dtype or declared.dtype, declared.shape if value.shape is None else value.shape
+                )
+            if name:
                 known[name] = Value(name, value.dtype, value.shape)
         kernels.append(kernel)
     return kernels

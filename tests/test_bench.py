@@ -128,8 +128,9 @@ def test_a_library_that_is_no_plugin_is_refused(tmp_path: Path) -> None:
 def test_every_arm_refused_ends_with_2() -> None:
     done = _bench("--op", "Cos", "--size", "64", "--isa", "portable")
     assert done.returncode == 2
-    assert "no ratio: no session" in done.stdout
-    assert "no ratio at all for ortwin:portable" in done.stderr
+    assert "Cos float32 64: no ratio for ortwin:portable: no session: " in done.stdout
+    assert "ortwin: no ratio at all for ortwin:portable: no session: " in done.stderr
+    assert "op Cos of domain ai.onnx is not implemented" in done.stderr
 
 
 # ---- the command ----
@@ -168,12 +169,44 @@ def test_replay_of_something_else_is_one_sentence(tmp_path: Path) -> None:
     assert "is no file of ortwin bench --json" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("--size", "many"), ("--chain", "Relu:3"), ("--matmul", "2x3"), ("--arm", "x")])
-def test_bad_words_are_one_sentence(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--size", "many"), "'many' is no size"),
+        (("--size", "0"), "--size: a number of at least 1"),
+        (("--chain", "Relu:3"), "3 parts separated by ':'"),
+        (("--chain", "Relu:0:8"), "--chain: a number of at least 1"),
+        (("--chain", "Relu+Foo:2:8"), "ONNX has no op 'Foo'"),
+        (("--op", ","), "ONNX has no op ''"),
+        (("--matmul", "2x3"), "3 parts separated by 'x'"),
+        (("--matmul", "0x2x3"), "--matmul: a number of at least 1"),
+        (("--arm", "x"), "2 parts separated by '='"),
+        (("--isa", "foo"), "--isa 'foo' is unknown: choose avx512, avx2, portable"),
+        (("--threads", "0"), "--threads must be 1 to 1024, not 0"),
+        (("--rounds", "1"), "--rounds must be at least 5, not 1"),
+        (("--dtype", "int4"), "--dtype 'int4' is not one of float32, "),
+        (("--control-optimization", "foo"), "--control-optimization must be one of as-written, "),
+        (("--json", "/nowhere/file.json", "--size", "8"), "can't use '/nowhere/file.json'"),
+        (("--model", __file__), "can't be parsed as an ONNX model"),
+        (("--model", "x.onnx", "--dim", "N=x"), "'x' is no size"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_bad_words_are_one_sentence_before_anything_is_measured(words: tuple[str, ...], rule: str) -> None:
     done = _bench(*words)
     assert done.returncode == 2
+    assert done.stdout == ""
     assert done.stderr.startswith("ortwin: ")
+    assert rule in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_ratios_can_be_read_at_80_columns() -> None:
+    text = _bench("--op", "Relu", "--size", "64Ki", "--isa", "portable").stdout
+    (line,) = (line for line in text.splitlines() if "ortwin:portable" in line)
+    assert line.split()[:4] == ["Relu", "float32", "64Ki", "ortwin:portable"]
+    assert all(0.01 < float(word) < 100 for word in line.split()[4:6])
+    assert len(line.rstrip()) <= 100
 
 
 def test_a_whole_model(tmp_path: Path) -> None:
@@ -295,7 +328,7 @@ def test_marked_rounds_are_reported() -> None:
     control = _samples([100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 200.0])
     taken = timing.Measurement({"ort": control, "ort again": QUIET_AGAIN, "x": QUIET}, {}, busy=[2])
     result = report.evaluate("cell", taken, "ort", "ort again", {}, {})
-    assert result.marked == {"the control drifted": [6], "other processes were ready": [2]}
+    assert result.marked == {"drift": [6], "others were running": [2]}
     assert len(result.measurement.samples["ort"]) == 7 if result.measurement else False
 
 

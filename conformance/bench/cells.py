@@ -12,9 +12,13 @@ import numpy.typing as npt
 import onnx
 import onnx.helper as oh
 
-from ortwin.conformance.inputs import make_feeds
+from ortwin.conformance.inputs import make_feeds, read_model
 from ortwin.ref.errors import InputError
+from ortwin.ref.tensor import DTYPE_NAMES
 
+DTYPES: Final = {
+    DTYPE_NAMES[number]: number for number in (1, 10, 16, 11, 2, 3, 4, 5, 6, 7, 12, 13)
+}  # float32 first, the floats, then the integers
 SIZES: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20}
 POSITIVE: Final = frozenset({"Log", "Sqrt"})
 """Ops that are measured on their domain; NaN results could take another path in somebody's kernel."""
@@ -40,15 +44,32 @@ def parse_size(text: str) -> int:
     return int(digits) * SIZES[unit]
 
 
+def show_size(size: int) -> str:
+    """As parse_size reads it, in the largest unit that divides it."""
+    unit = next(name for name in ("Mi", "Ki", "") if size % SIZES[name] == 0)
+    return f"{size // SIZES[unit]}{unit}"
+
+
+def parse_dtype(text: str) -> str:
+    """The name of an element type that inputs can be made of. InputError otherwise."""
+    if text not in DTYPES:
+        raise InputError(f"--dtype '{text}' is not one of {', '.join(DTYPES)}")
+    return text
+
+
 def unary(op: str, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
     """One node on `size` elements."""
-    return _chain(f"{op} {dtype} {size}", [op], size, dtype, opset)
+    return _chain(f"{op} {dtype} {show_size(size)}", [op], size, dtype, opset)
 
 
 def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
     """`count` nodes one after another, the ops in turn."""
     return _chain(
-        f"{count} x {'+'.join(ops)} {dtype} {size}", [ops[k % len(ops)] for k in range(count)], size, dtype, opset
+        f"{count} x {'+'.join(ops)} {dtype} {show_size(size)}",
+        [ops[k % len(ops)] for k in range(count)],
+        size,
+        dtype,
+        opset,
     )
 
 
@@ -68,8 +89,8 @@ def matmul(m: int, k: int, n: int, dtype: str = "float32", opset: int = 22) -> C
 
 def whole(path: str, dims: dict[str, int], seed: int) -> Cell:
     """A model of the user's with inputs from the seed."""
-    model = onnx.load(path)
-    feeds = make_feeds(model, {}, dims, seed).arrays
+    feeds = make_feeds(read_model(path), {}, dims, seed).arrays
+    model = onnx.load(path)  # with its external data
     return Cell(Path(path).name, model.SerializeToString(), feeds, len(model.graph.node), False)
 
 
@@ -95,10 +116,7 @@ def _chain(name: str, ops: Sequence[str], size: int, dtype: str, opset: int) -> 
 
 def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
     values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    return values.astype(oh.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, _ONNX_NAMES.get(dtype, dtype.upper()))))
-
-
-_ONNX_NAMES: Final = {"float32": "FLOAT", "float64": "DOUBLE"}
+    return values.astype(oh.tensor_dtype_to_np_dtype(DTYPES[dtype]))
 
 
 def _bytes(graph: onnx.GraphProto, opset: int) -> bytes:

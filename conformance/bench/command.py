@@ -6,17 +6,21 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
+import onnx.defs
 from rich.console import Console
 from rich.progress import track
 
 from ortwin.conformance.bench import cells, host, report, timing
 from ortwin.conformance.bench.arms import AGAIN, CONTROL, Arm, Rig, control, plugin
+from ortwin.conformance.tables import say
 from ortwin.fast.library import LibraryError, default_library, library_path
-from ortwin.ref.errors import InputError, OrtwinError
+from ortwin.fast.ort import LEVELS
+from ortwin.ref.errors import InputError
 
 EXACT_OPS: Final = (
     "Relu,LeakyRelu,ThresholdedRelu,HardSigmoid,HardSwish,Clip,Abs,Neg,Reciprocal,Sqrt,Floor,Ceil,Round,Sign,Softsign,"
@@ -55,35 +59,63 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.replay:
         before, arguments = _replayed(arguments)
     chosen = choose_cells(arguments)
+    check(arguments)
     cpus = host.pin(arguments.threads)
     arms = [*control(arguments.control_optimization), *_arms(arguments)]
-    quiet = arguments.json == "-"
-    console = Console(stderr=quiet)
     facts = host.facts(default_library())
-    results = [measure_cell(cell, arms, arguments) for cell in progress(chosen, "measuring")]
-    _show_facts(console, facts, cpus, arguments.threads)
-    report.show(console, results, before)
-    if arguments.json:
-        document = {
-            "command": arguments.words,
-            "host": facts,
-            "threads": arguments.threads,
-            "results": [result.as_json() for result in results],
-        }
-        text = json.dumps(document)
-        if quiet:
-            print(text)
-        else:
-            Path(arguments.json).write_text(text, encoding="utf-8")
+    with open_output(arguments.json) as output:
+        results = [measure_cell(cell, arms, arguments) for cell in progress(chosen, "measuring")]
+        if output is not None:
+            document = {
+                "command": arguments.words,
+                "host": facts,
+                "threads": arguments.threads,
+                "results": [result.as_json() for result in results],
+            }
+            json.dump(document, output)
+            output.write("\n")
+    if arguments.json != "-":
+        _show_facts(facts, cpus, arguments.threads)
+        report.show(results, before)
     missing = [arm.name for arm in arms[2:] if not any(arm.name in result.ratios for result in results)]
-    if missing:
-        print(f"ortwin: no ratio at all for {', '.join(missing)}", file=sys.stderr)
+    for name in missing:
+        why = next(result.refused.get(name) or next(iter(result.refused.values())) for result in results)
+        print(f"ortwin: no ratio at all for {name}: {why}", file=sys.stderr)
     return 2 if missing else 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """InputError for what would only be found wrong after measuring."""
+    if not 1 <= arguments.threads <= 1024:
+        raise InputError(f"--threads must be 1 to 1024, not {arguments.threads}")
+    if arguments.rounds < timing.MIN_ROUNDS:
+        raise InputError(f"--rounds must be at least {timing.MIN_ROUNDS}, not {arguments.rounds}")
+    if arguments.control_optimization not in LEVELS:
+        raise InputError(f"--control-optimization must be one of {', '.join(LEVELS)}")
+    known = default_library().isas()
+    for isa in arguments.isa.split(",") if arguments.isa is not None else []:
+        if isa not in known:
+            raise InputError(f"--isa '{isa}' is unknown: choose {', '.join(known)}")
+        if known[isa]:
+            raise InputError(f"--isa {isa} is not available: {known[isa]}")
+
+
+@contextmanager
+def open_output(target: str | None) -> Iterator[IO[str] | None]:
+    """Where --json goes, opened before anything is measured; None without the option."""
+    if target is None:
+        yield None
+    elif target == "-":
+        yield sys.stdout
+    else:
+        with open(target, "w", encoding="utf-8") as file:
+            yield file
 
 
 def progress(chosen: Sequence[cells.Cell], what: str) -> Iterable[cells.Cell]:
     """The cells, with a bar on standard error; drawn between cells only, as a thread would compete with the arms."""
-    return track(chosen, what, console=Console(stderr=True), auto_refresh=False, disable=not chosen)
+    console = Console(stderr=True)
+    return track(chosen, what, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal)
 
 
 def measure_cell(cell: cells.Cell, arms: Sequence[Arm], arguments: argparse.Namespace) -> report.Result:
@@ -101,20 +133,35 @@ def measure_cell(cell: cells.Cell, arms: Sequence[Arm], arguments: argparse.Name
 
 def choose_cells(arguments: argparse.Namespace) -> list[cells.Cell]:
     """The cells that the options name."""
-    sizes = [cells.parse_size(text) for text in arguments.size.split(",")]
-    dims = dict(_pair(text, "--dim") for text in arguments.dim)
+    sizes = [_count(text, "--size") for text in arguments.size.split(",")]
+    dtypes = [cells.parse_dtype(text) for text in arguments.dtype.split(",")]
+    dims = {name: _count(size, "--dim") for name, size in (_pair(text, "--dim") for text in arguments.dim)}
     chosen: list[cells.Cell] = []
     for text in arguments.chain:
         ops, count, size = _parts(text, ":", 3, "--chain")
-        chosen.append(cells.chain(ops.split("+"), cells.parse_size(count), cells.parse_size(size)))
+        chosen.append(cells.chain(_ops(ops, "+"), _count(count, "--chain"), _count(size, "--chain")))
     for text in arguments.matmul:
-        m, k, n = (cells.parse_size(part) for part in _parts(text, "x", 3, "--matmul"))
-        chosen += [cells.matmul(m, k, n, dtype) for dtype in arguments.dtype.split(",")]
-    for path in arguments.model:
-        chosen.append(cells.whole(path, {name: int(value) for name, value in dims.items()}, seed=0))
+        m, k, n = (_count(part, "--matmul") for part in _parts(text, "x", 3, "--matmul"))
+        chosen += [cells.matmul(m, k, n, dtype) for dtype in dtypes]
+    chosen += [cells.whole(path, dims, seed=0) for path in arguments.model]
     if chosen:  # asked for by name: the standard grid is not meant as well
         return chosen
-    return list(cells.grid(arguments.op.split(","), sizes, arguments.dtype.split(",")))
+    return list(cells.grid(_ops(arguments.op, ","), sizes, dtypes))
+
+
+def _ops(text: str, separator: str) -> list[str]:
+    ops = text.split(separator)
+    for op in ops:
+        if not onnx.defs.has(op):
+            raise InputError(f"ONNX has no op '{op}'")
+    return ops
+
+
+def _count(text: str, option: str) -> int:
+    number = cells.parse_size(text)
+    if number < 1:
+        raise InputError(f"{option}: a number of at least 1 is needed, not '{text}'")
+    return number
 
 
 def _arms(arguments: argparse.Namespace) -> list[Arm]:
@@ -147,12 +194,12 @@ def _replayed(arguments: argparse.Namespace) -> tuple[dict[tuple[str, str], floa
     return before, again
 
 
-def _show_facts(console: Console, facts: dict[str, Any], cpus: list[int], threads: int) -> None:
+def _show_facts(facts: dict[str, Any], cpus: list[int], threads: int) -> None:
     packages = ", ".join(f"{name} {number}" for name, number in facts["packages"].items())
-    console.print(f"{facts['cpu']}, pinned to CPU {cpus} for {threads} thread(s); {packages}; commit {facts['commit']}")
-    absent = {name: why for name, why in facts["library"]["isas"].items() if why}
-    for name, why in absent.items():
-        console.print(f"{name} is not measured: {why}")
+    say(f"{facts['cpu']}, pinned to CPU {cpus} for {threads} thread(s); {packages}; commit {facts['commit']}")
+    for name, why in facts["library"]["isas"].items():
+        if why:
+            say(f"{name} is not measured: {why}")
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
@@ -165,6 +212,3 @@ def _parts(text: str, separator: str, count: int, option: str) -> list[str]:
     if len(parts) != count or not all(parts):
         raise InputError(f"{option} {shlex.quote(text)}: {count} parts separated by '{separator}' are needed")
     return parts
-
-
-__all__ = ["OrtwinError", "add_parser", "measure_cell", "run"]

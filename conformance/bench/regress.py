@@ -16,12 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from ortwin.conformance.bench import command, host, report
 from ortwin.conformance.bench.arms import Arm, plugin
 from ortwin.conformance.bench.cells import Cell
+from ortwin.conformance.tables import table
 from ortwin.fast.library import Library
 from ortwin.ref.errors import OrtwinError
 
@@ -44,30 +42,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _compare(base: Path, head: Path, arguments: argparse.Namespace) -> int:
     chosen = command.choose_cells(arguments)
+    command.check(arguments)
     host.pin(arguments.threads)
     isa = arguments.isa.split(",")[0] if arguments.isa else None
     with tempfile.TemporaryDirectory() as folder:
         again = Path(folder, "base_again.so")
         shutil.copyfile(base, again)
         arms = [plugin("base", str(base), isa), plugin("base_again", str(again), isa), plugin("head", str(head), isa)]
-        console = Console(stderr=arguments.json == "-")
         first = _measure("first run", chosen, arms, arguments)
         suspects = [cell for cell, result in zip(chosen, first, strict=True) if _differs(result)]
         repeated = {result.cell: result for result in _measure("second run of what differs", suspects, arms, arguments)}
     slower = [result.cell for result in first if _verdict(result) == "slower"]
     worse = [cell for cell in slower if _verdict(repeated[cell]) == "slower"]
-    _show(console, first, repeated)
-    if arguments.json:
-        document = {
-            "command": sys.argv,
-            "host": host.facts(Library(head)),
-            "first": [result.as_json() for result in first],
-            "second": [result.as_json() for result in repeated.values()],
-        }
-        if arguments.json == "-":
-            print(json.dumps(document))
-        else:
-            Path(arguments.json).write_text(json.dumps(document), encoding="utf-8")
+    if arguments.json != "-":
+        _show(first, repeated)
+    with command.open_output(arguments.json) as output:
+        if output is not None:
+            document = {
+                "command": sys.argv,
+                "host": host.facts(Library(head)),
+                "first": [result.as_json() for result in first],
+                "second": [result.as_json() for result in repeated.values()],
+            }
+            json.dump(document, output)
     refused = {result.cell: result.refused for result in first if result.refused}
     for cell, reasons in refused.items():
         print(f"regress: {cell}: {'; '.join(f'{arm}: {why}' for arm, why in reasons.items())}", file=sys.stderr)
@@ -90,23 +87,19 @@ def _differs(result: report.Result) -> bool:
     return _verdict(result) in ("slower", "faster")
 
 
-def _show(console: Console, first: Sequence[report.Result], second: dict[str, report.Result]) -> None:
-    table = Table(title="head against base, in one process; below 1 is faster", title_justify="left")
-    table.add_column("cell")
-    for name in ("base µs", "head µs", "ratio", "band ±", "ratio again", "band again ±"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+def _show(first: Sequence[report.Result], second: dict[str, report.Result]) -> None:
+    rows = []
     for result in first:
-        if "head" not in result.ratios:
-            table.add_row(result.cell, *[""] * 6, "not measured")
+        value, repeat = result.ratios.get("head"), second.get(result.cell)
+        if value is None:
             continue
-        value, repeat = result.ratios["head"], second.get(result.cell)
         again = ["", ""] if repeat is None else [f"{repeat.ratios['head'].p50:.3f}", f"{repeat.band:.3f}"]
         confirmed = repeat is not None and _verdict(repeat) == _verdict(result)
-        verdict = _verdict(result) if confirmed else "no difference"
         us = [f"{value.control_us:.2f}", f"{value.us:.2f}"]
-        table.add_row(result.cell, *us, f"{value.p50:.3f}", f"{result.band:.3f}", *again, verdict)
-    console.print(table)
+        verdict = _verdict(result) if confirmed else "no difference"
+        rows.append([result.cell, *us, f"{value.p50:.3f}", f"{result.band:.3f}", *again, verdict])
+    columns = ["cell", "base µs", "head µs", "ratio", "band ±", "ratio again", "band again ±", "verdict"]
+    table("head against base in one process, below 1 is faster", columns, rows, columns[1:7])
 
 
 if __name__ == "__main__":

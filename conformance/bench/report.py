@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from ortwin.conformance.bench import statistics
 from ortwin.conformance.bench.arms import Difference
 from ortwin.conformance.bench.timing import Measurement
+from ortwin.conformance.tables import say, table
 
 
 @dataclass
@@ -55,8 +53,8 @@ def evaluate(
     }
     memcpy = statistics.ratio(samples["memcpy"], samples[control]).us if "memcpy" in samples else None
     marked = {
-        "the control drifted": statistics.drifted_rounds(samples[control], band),
-        "other processes were ready": measurement.busy,
+        "drift": statistics.drifted_rounds(samples[control], band),
+        "others were running": measurement.busy,
     }
     return Result(
         cell,
@@ -73,49 +71,54 @@ def evaluate(
     )
 
 
-def show(console: Console, results: Sequence[Result], before: dict[tuple[str, str], float] | None = None) -> None:
-    """A table of one line per cell and arm. before: p50 ratios of an earlier run by (cell, arm), shown beside."""
-    table = Table(title="ratio to the control, in one process; below 1 is faster", title_justify="left")
-    left = ("cell", "arm")
-    right = ("p50", "p90", "band ±", "spread", "won", "µs", "control µs", "drift", "memcpy", "ulp", "marked")
-    for name in left:
-        table.add_column(name)
-    for name in right:
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+def show(results: Sequence[Result], before: dict[tuple[str, str], float] | None = None) -> None:
+    """Two tables: ratios by cell and arm, and what each cell's ratios stand on; then the reasons of refused arms.
+
+    before: p50 ratios of an earlier run by (cell, arm), shown beside.
+    """
+    columns = ["cell", "arm", "p50", "p90", "spread", "won", "µs", "ulp", "verdict"]
     if before is not None:
-        table.add_column("p50 then", justify="right")
+        columns.append("p50 then")
+    rows = []
     for result in results:
-        for name in [*result.ratios, *result.refused]:
-            row = _row(result, name)
+        for name, value in result.ratios.items():
+            row = _ratio_row(result, name, value)
             if before is not None:
                 then = before.get((result.cell, name))
                 row.append("" if then is None else f"{then:.3f}")
-            table.add_row(*row)
-        table.add_section()
-    console.print(table)
+            rows.append(row)
+    table("ratio to the control in one process, below 1 is faster", columns, rows, set(columns[2:8]) | {"p50 then"})
+    columns = ["cell", "control µs", "band ±", "drift", "memcpy µs", "marked rounds"]
+    measured = [result for result in results if result.measurement is not None]
+    table("what the ratios stand on", columns, [_cell_row(result) for result in measured], columns[1:5])
+    for result in results:
+        for name, why in result.refused.items():
+            say(f"{result.cell}: no ratio for {name}: {why}")
 
 
-def _row(result: Result, name: str) -> list[str]:
-    if name in result.refused:
-        return [result.cell, name, *[""] * 11, f"no ratio: {result.refused[name]}"]
-    value = result.ratios[name]
-    marked = sorted({index for rounds in result.marked.values() for index in rounds})
-    memcpy = "" if result.memcpy_us is None else f"{result.memcpy_us / value.control_us:.2f}"
+def _ratio_row(result: Result, name: str, value: statistics.Ratio) -> list[str]:
     difference = result.differences.get(name)
     return [
         result.cell,
         name,
         f"{value.p50:.3f}",
         f"{value.p90:.3f}",
-        f"{result.band:.3f}",
         f"{value.spread:.3f}",
         f"{value.won}/{value.rounds}",
         f"{value.us:.2f}",
-        f"{value.control_us:.2f}",
-        f"{result.drift:.1%}",
-        memcpy,
         "" if difference is None else f"{difference.ulp:.3g}",
-        f"{len(marked)}/{value.rounds}" if marked else "",
         result.verdicts[name],
+    ]
+
+
+def _cell_row(result: Result) -> list[str]:
+    ratio = next(iter(result.ratios.values()), None)
+    marked = [f"{why} in {len(rounds)}" for why, rounds in result.marked.items()]
+    return [
+        result.cell,
+        "" if ratio is None else f"{ratio.control_us:.2f}",
+        f"{result.band:.3f}",
+        f"{result.drift:.1%}",
+        "" if result.memcpy_us is None else f"{result.memcpy_us:.2f}",
+        ", ".join(marked) + (f" of {ratio.rounds}" if marked and ratio else ""),
     ]

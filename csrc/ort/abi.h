@@ -36,7 +36,7 @@ typedef struct OrtNodeFusionOptions OrtNodeFusionOptions;
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
 enum { ONNX_TYPE_TENSOR = 1 };
 enum { ORT_HARDWARE_DEVICE_CPU = 0 };
-enum { ORT_LOGGING_INFO = 1 };
+enum { ORT_LOGGING_INFO = 1, ORT_LOGGING_WARNING = 2 };
 
 #define ABI_GAP(first, next) void *slots_##first##_to_##next[(next) - (first)]
 

@@ -6,6 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Compile knows values by name, and the host's names end at a NUL for us though not for it: two values of the node that
+ * look the same to us must not be taken for one. */
+static OrtStatus *test_names(const OrtApi *api, const ow_node_info *info, ortwin_error *rule) {
+    size_t inputs = info->node.input_count,
+           count = inputs + info->node.output_count; /* outputs lie behind the inputs */
+    for (size_t j = 0; j < count; j++)
+        for (size_t k = 0; k < j; k++) {
+            const char *first, *second;
+            if (!info->inputs[j] || !info->inputs[k] || info->inputs[j] == info->inputs[k])
+                continue;
+            ORT_TRY(api->GetValueInfoName(info->inputs[j], &first));
+            ORT_TRY(api->GetValueInfoName(info->inputs[k], &second));
+            if (strcmp(first, second) == 0)
+                ow_fail(rule, ORTWIN_UNSUPPORTED, "two values of the node are both called '%.160s' up to a NUL", first);
+        }
+    return NULL;
+}
+
 /* The claim test. rule.text is empty when the node is claimed, else the first rule that declined it. */
 static OrtStatus *test_node(const ow_ep *ep, const ow_node_info *info, ortwin_error *rule) {
     ortwin_operand operands[OW_MAX_INPUTS] = {{0, -1, NULL}};
@@ -13,13 +31,17 @@ static OrtStatus *test_node(const ow_ep *ep, const ow_node_info *info, ortwin_er
         ORT_TRY(ow_read_operand(ep->factory->api, info->inputs[k], &operands[k]));
     ow_resolved resolved;
     rule->text[0] = '\0';
-    ow_resolve(&(ow_node_view){&info->node, operands}, &resolved, rule);
-    return NULL;
+    if (ow_resolve(&(ow_node_view){&info->node, operands}, &resolved, rule))
+        return NULL;
+    return test_names(ep->factory->api, info, rule);
 }
 
 static void write_json_string(FILE *file, const char *text) {
+    char clean[1024]; /* longer names are cut: the report is read by people */
+    snprintf(clean, sizeof clean, "%s", text ? text : "");
+    ow_make_utf8(clean);
     putc('"', file);
-    for (const char *c = text ? text : ""; *c; c++) {
+    for (const char *c = clean; *c; c++) {
         if (*c == '"' || *c == '\\')
             fprintf(file, "\\%c", *c);
         else if ((unsigned char)*c < 0x20)
@@ -97,7 +119,9 @@ OrtStatus *ow_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSuppo
     for (size_t k = 0; k < count && !status; k++)
         status = claim(ep, name, nodes[k], support);
     free(nodes);
-    if (ep->report)
-        fflush(ep->report);
+    /* No reason to compute elsewhere, so only told. */
+    if (ep->report && fflush(ep->report) != 0 && ep->logger && !status)
+        status = api->Logger_LogMessage(ep->logger, ORT_LOGGING_WARNING, "ortwin: the report can't be written",
+                                        "ortwin", 0, "GetCapability");
     return status;
 }

@@ -1,6 +1,8 @@
 /* From a claimed group to a plan. Everything is copied: the graph dies when Compile returns. */
 #include "ort/ep.h"
 
+#include "run/ops.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,8 +76,7 @@ static OrtStatus *find_operand(builder *b, const OrtValueInfo *value, int32_t *s
     bool constant;
     ORT_TRY(is_constant(b->api, value, &constant));
     if (!constant) {
-        snprintf(b->error.text, sizeof b->error.text, "value '%s' is neither an input of the group nor a constant",
-                 name);
+        ow_fail(&b->error, ORTWIN_MISUSE, "value '%s' is neither an input of the group nor a constant", name);
         return ow_status(b->api, ORTWIN_MISUSE, &b->error);
     }
     ORT_TRY(add_constant(b, value, slot));

@@ -2,6 +2,7 @@
 #include "ort/ep.h"
 
 #include "run/cpu.h"
+#include "run/ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static char *copy_string(const char *text) {
 
 static OrtStatus *bad_option(const ow_ep *ep, const char *key, const char *value, const char *rule) {
     ortwin_error error;
-    snprintf(error.text, sizeof error.text, "%s: option %s='%s': %s", ep->factory->name, key, value, rule);
+    ow_fail(&error, ORTWIN_MISUSE, "%s: option %.64s='%.128s': %s", ep->factory->name, key, value, rule);
     return ow_status(ep->factory->api, ORTWIN_MISUSE, &error);
 }
 
@@ -42,8 +43,8 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         return choose_isa(ep, value);
     if (strcmp(key, "threads") == 0) {
         char *end;
-        long threads = strtol(value, &end, 10);
-        if (end == value || *end || threads < 1 || threads > 1024)
+        long threads = *value >= '1' && *value <= '9' ? strtol(value, &end, 10) : 0;
+        if (threads < 1 || threads > 1024 || *end)
             return bad_option(ep, key, value, "a number from 1 to 1024 is needed");
         ep->threads = (int32_t)threads;
         return NULL;
@@ -69,7 +70,8 @@ static const char *option_key(const char *entry, const char *ep_name) {
         if (*entry != c)
             return NULL;
     }
-    return *entry == '.' ? entry + 1 : NULL;
+    /* A second dot: the entry is of a provider whose name continues ours. */
+    return *entry == '.' && !strchr(entry + 1, '.') ? entry + 1 : NULL;
 }
 
 static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
@@ -204,8 +206,8 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *host, const Ort
     uint32_t version = negotiate(host, &api);
     if (!version) { /* CreateStatus is slot 0 of every version, so version 1 can carry the message */
         ortwin_error error;
-        snprintf(error.text, sizeof error.text, "ortwin needs ONNX Runtime 1.%d or newer; this is %s", OW_API_OLDEST,
-                 host->GetVersionString());
+        ow_fail(&error, ORTWIN_UNSUPPORTED, "ortwin needs ONNX Runtime 1.%d or newer; this is %s", OW_API_OLDEST,
+                host->GetVersionString());
         api = host->GetApi(1);
         return api ? api->CreateStatus(ORT_FAIL, error.text) : NULL;
     }

@@ -40,12 +40,33 @@ static const ow_op table[] = {
 };
 enum { TABLE_ROWS = sizeof table / sizeof table[0] };
 
+/* The length of the UTF-8 character at c (RFC 3629), 0 where there is none. */
+static size_t utf8_length(const unsigned char *c) {
+    size_t length = c[0] < 0x80 ? 1 : c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
+    for (size_t k = 1; k < length; k++)
+        if ((c[k] & 0xc0) != 0x80) /* also at the terminating NUL, so nothing behind it is read */
+            return 0;
+    int overlong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    int outside = (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf4 && c[1] > 0x8f); /* surrogates; above U+10FFFF */
+    return overlong || outside ? 0 : length;
+}
+
+void ow_make_utf8(char *text) {
+    while (*text) {
+        size_t length = utf8_length((const unsigned char *)text);
+        if (!length)
+            *text = '?';
+        text += length ? length : 1;
+    }
+}
+
 ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *format, ...) {
     if (error) {
         va_list args;
         va_start(args, format);
         vsnprintf(error->text, sizeof error->text, format, args);
         va_end(args);
+        ow_make_utf8(error->text);
     }
     return status;
 }

@@ -45,6 +45,10 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);
 
+/* Replaces what is no UTF-8, also a character that was cut in two, by question marks. Hosts that decode a message
+ * strictly would lose it, and ONNX Runtime's Python wrapper would even take that for a reason to drop the provider. */
+void ow_make_utf8(char *text);
+
 /* Formats one sentence into error (which may be NULL) and returns status. */
 __attribute__((format(printf, 3, 4))) ortwin_status ow_fail(ortwin_error *error, ortwin_status status,
                                                             const char *format, ...);
