@@ -51,7 +51,7 @@ class Pairs(argparse.Action):
         if name in pairs:
             parser.error(f"{option} names '{name}' twice")
         if self.dest == "dim" and not (text.isdecimal() and len(text) < 19):  # below 2^63 anyway
-            parser.error(f"{option} {name} must be a whole number that is a size, not '{text:.40}'")
+            parser.error(f"{option} {name} must be a size, not '{text:.40}'")
         pairs[name] = int(text) if self.dest == "dim" else text
         setattr(namespace, self.dest, pairs)
 

@@ -89,8 +89,8 @@ def stage() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     for package in PACKAGES:
         shutil.copytree(ROOT / package, STAGE / "ortwin" / package, ignore=DERIVED)
-    # A regular package, not a namespace: Python started beside a clone called ortwin would else join the clone's folders
-    # to the installed ones and import uncompiled sources from it.
+    # A regular package, not a namespace: Python started beside a clone called ortwin would else join its folders to the
+    # installed ones and import uncompiled sources.
     (STAGE / "ortwin" / "__init__.py").write_text(INIT, encoding="utf-8")
 
 

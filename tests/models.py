@@ -315,10 +315,18 @@ def counts_heap(test: Test) -> Test:
 
 
 def flat(make: Callable[[], object], warm_up: int = 20, rounds: int = 200) -> float:
-    """Bytes of heap that a round leaves behind, once everything that is made only once has been made."""
+    """Bytes of heap that a round leaves behind, once everything that is made only once has been made.
+
+    The heap is the whole process's: what earlier tests left may go at any time, so of three measurements the flattest
+    counts. A leak is in all of them.
+    """
     for _ in range(warm_up):
         make()
-    before = heap_bytes()
-    for _ in range(rounds):
-        make()
-    return (heap_bytes() - before) / rounds
+    found: list[float] = []
+    for _ in range(3):
+        gc.collect()
+        before = heap_bytes()
+        for _ in range(rounds):
+            make()
+        found.append((heap_bytes() - before) / rounds)
+    return min(found, key=abs)
