@@ -344,12 +344,8 @@ def test_ops(capsys: Capture) -> None:
         pytest.param(["check", "{tmp}/empty"], "holds no ONNX graph", id="empty"),
         pytest.param(["explain", "{tmp}/text"], "can't be parsed as an ONNX model", id="explain-no-model"),
         pytest.param(["run", "{clip}", "--dim", "Q=4"], "no input has a dimension 'Q', only 'N'", id="unknown-dim"),
-        pytest.param(
-            ["run", "{clip}", "--dim", "N=x"], "N must be a size, not 'x'", id="dim-value"
-        ),
-        pytest.param(
-            ["run", "{clip}", "--dim", "N=-1"], "N must be a size, not '-1'", id="dim-negative"
-        ),
+        pytest.param(["run", "{clip}", "--dim", "N=x"], "N must be a size, not 'x'", id="dim-value"),
+        pytest.param(["run", "{clip}", "--dim", "N=-1"], "N must be a size, not '-1'", id="dim-negative"),
         pytest.param(["run", "{clip}", "--dim", "N"], "--dim needs NAME=N, not 'N'", id="dim-form"),
         pytest.param(["run", "{clip}", "--dim", "N=1", "--dim", "N=2"], "names 'N' twice", id="dim-twice"),
         pytest.param(

@@ -651,6 +651,18 @@ def test_io_binding_in_place_and_overlapping() -> None:
     assert_bits(memory, before)
 
 
+def test_what_onnx_runtime_says_of_a_bound_output_comes_through() -> None:
+    """Its own words and code, when it can't give the output a buffer; the session lives on."""
+    made = session(one_node(Row("Neg", 13), ["n"]))
+    x, y = np.ones(8, np.float32), np.full(4, 99, np.float32)
+    before = counters()
+    with pytest.raises(RuntimeError, match=r"2 : INVALID_ARGUMENT : .*has shape \{4\} but the computed output shape"):
+        bind(made, {"x": (FLOAT, x)}, FLOAT, y)
+    assert (y == 99).all()
+    assert counters() == before
+    assert_bits(made.run(None, {"x": x})[0], -x)
+
+
 def test_bound_values_are_reused_by_many_runs() -> None:
     made = session(one_node(Row("Neg", 13), ["n"]))
     x, binding = np.arange(1, 9, dtype=np.float32), made.io_binding()

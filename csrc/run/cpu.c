@@ -103,12 +103,12 @@ ortwin_status ow_choose_isa(const char *name, const ow_isa **isa, ortwin_error *
             continue;
         const char *why = ladder[k].why_not();
         if (why && !any)
-            return ow_fail(error, ORTWIN_ISA_UNAVAILABLE, "isa %s%s is not available: %s", name, source, why);
+            return ow_fail(error, ORTWIN_ISA_UNAVAILABLE, "isa %.64s%s is not available: %s", name, source, why);
         if (why)
             continue;
         *isa = &ladder[k].isa;
         return ORTWIN_OK;
     }
-    return ow_fail(error, ORTWIN_ISA_UNAVAILABLE, "isa '%s'%s is unknown: choose avx512, avx2 or portable", name,
+    return ow_fail(error, ORTWIN_ISA_UNAVAILABLE, "isa '%.64s'%s is unknown: choose avx512, avx2 or portable", name,
                    source);
 }
