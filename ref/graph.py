@@ -201,17 +201,20 @@ def _check(proto: onnx.ModelProto, path: str | None) -> None:
 
 
 def _check_text(proto: onnx.ModelProto) -> None:
-    """ModelError if a name is no UTF-8: protobuf hands such ones over as bytes."""
-    names: list[object] = [entry.domain for entry in proto.opset_import]
-    names += [tensor.name for tensor in _tensors(proto)]
+    """ModelError if a name is no UTF-8: protobuf hands such ones over as bytes, against what it says of their type."""
     graph = proto.graph
-    names += [value.name for value in (*graph.input, *graph.output, *graph.value_info)]
+    names: list[Any] = []  # through getattr: compiled code would refuse bytes where str is declared
+    owners: list[Any] = [*proto.opset_import, *proto.functions, *_tensors(proto)]
+    owners += [*graph.input, *graph.output, *graph.value_info]
     for nodes in node_lists(proto):
+        owners += nodes
         for node in nodes:
-            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
-            names += [attribute.name for attribute in node.attribute]
-    for function in proto.functions:
-        names += [function.name, function.domain, *function.input, *function.output]
+            owners += node.attribute
+    for owner in owners:
+        for field in ("name", "domain", "op_type"):
+            names.append(getattr(owner, field, ""))
+        if isinstance(owner, onnx.NodeProto | onnx.FunctionProto):
+            names += [*getattr(owner, "input", ()), *getattr(owner, "output", ())]
     for name in names:
         if not isinstance(name, str):
             raise ModelError(f"a name in the model is not UTF-8: {name!r}")
