@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,10 +28,11 @@ class Measurement:
 
 
 def measure(arms: Mapping[str, Run], threads: int, rounds: int = 7, blocks: int = 15) -> Measurement:
-    """Times the arms. Each block the order moves on by one, so that no arm always follows the same other."""
+    """Times the arms. Each block has an order of its own: an arm that always follows the same other, whose outputs are
+    still in the cache, would be measured with a bias."""
     if rounds < MIN_ROUNDS:
         raise ValueError(f"at least {MIN_ROUNDS} rounds are needed, not {rounds}")
-    order = list(arms)
+    order, shuffle = list(arms), random.Random(0)
     sizes = {name: _warm_up(run) for name, run in arms.items()}
     result = Measurement({name: [] for name in order}, sizes)
     collecting = gc.isenabled()
@@ -40,9 +42,9 @@ def measure(arms: Mapping[str, Run], threads: int, rounds: int = 7, blocks: int 
             ready = [host.runnable()]
             for name in order:
                 result.samples[name].append([])
-            for block in range(blocks):
-                turn = (index * blocks + block) % len(order)
-                for name in order[turn:] + order[:turn]:
+            for _ in range(blocks):
+                shuffle.shuffle(order)
+                for name in order:
                     result.samples[name][index].append(_block(arms[name], sizes[name]))
             ready.append(host.runnable())
             if min(ready) > threads:  # ourselves, with all our threads, are not others
