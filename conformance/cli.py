@@ -69,7 +69,7 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, module: Any, text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=module.__doc__)
+        made = commands.add_parser(name, help=text, description=str(module.__doc__).split("\n\n")[0])
         made.set_defaults(function=module.command)
         made.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
         return made
