@@ -28,6 +28,8 @@ LEVELS: Final = {
     "all": "ORT_ENABLE_ALL",
 }
 
+VENDOR: Final = "ortwin"  # what the library's factory says
+_libraries: Final[dict[str, Path]] = {}
 _sessions: Final[dict[str, weakref.WeakSet[Any]]] = {}
 
 
@@ -52,7 +54,7 @@ def register(name: str = "ortwin", library: str | os.PathLike[str] | None = None
     path = Path(library).resolve() if library is not None else library_path()
     taken = _providers()
     if name in taken:
-        if taken[name] != path:
+        if taken[name] not in (path, None):
             raise LibraryError(f"the name '{name}' is registered for {taken[name]}")
         return
     if not name or "\0" in name:
@@ -60,6 +62,7 @@ def register(name: str = "ortwin", library: str | os.PathLike[str] | None = None
     if not path.is_file():
         raise LibraryError(f"there is no library {path}")
     onnxruntime().register_execution_provider_library(name, str(path))
+    _libraries[name] = path
 
 
 def unregister(name: str = "ortwin") -> None:
@@ -73,11 +76,15 @@ def unregister(name: str = "ortwin") -> None:
     onnxruntime().unregister_execution_provider_library(name)
 
 
-def _providers() -> dict[str, Path]:
-    """The plugin providers ONNX Runtime knows, with their libraries."""
-    devices = onnxruntime().get_ep_devices()
-    paths = {device.ep_name: device.ep_metadata.get("library_path") for device in devices}
-    return {name: Path(path).resolve() for name, path in paths.items() if path}
+def _providers() -> dict[str, Path | None]:
+    """The providers of ours that ONNX Runtime knows, with their libraries: before 1.25 it does not tell which, and None
+    stands for one that was not registered here."""
+    found: dict[str, Path | None] = {}
+    for device in onnxruntime().get_ep_devices():
+        if device.ep_vendor == VENDOR:
+            told = device.ep_metadata.get("library_path")
+            found[device.ep_name] = Path(told).resolve() if told else _libraries.get(device.ep_name)
+    return found
 
 
 def ort_session(
