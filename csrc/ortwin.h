@@ -63,9 +63,11 @@ typedef enum ortwin_attr_type { /* numbered as in ONNX Runtime's OrtOpAttrType *
 
 typedef struct ortwin_attr {
     const char *name;
-    int32_t type; /* ortwin_attr_type */
-    float f;      /* value of a FLOAT attribute */
-    int64_t i;    /* value of an INT attribute */
+    int32_t type;  /* ortwin_attr_type */
+    float f;       /* value of a FLOAT attribute */
+    int64_t i;     /* value of an INT attribute */
+    const char *s; /* value of a STRING attribute, length bytes that need no NUL; NULL: some text of that length */
+    size_t length;
 } ortwin_attr;
 
 typedef struct ortwin_node {

@@ -49,6 +49,8 @@ class CAttr(ctypes.Structure):
         ("type", ctypes.c_int32),
         ("f", ctypes.c_float),
         ("i", ctypes.c_int64),
+        ("s", ctypes.c_char_p),
+        ("length", ctypes.c_size_t),
     )
 
 

@@ -217,12 +217,16 @@ def _array(tensor: Tensor) -> Array:
 
 
 def _attr(name: str, value: object) -> c.CAttr:
-    kinds: dict[type, int] = {str: c.ATTR_STRING, Tensor: c.ATTR_TENSOR, Graph: c.ATTR_GRAPH}
+    key = _bytes(name, UnsupportedError)
     if isinstance(value, float):
-        return c.CAttr(_bytes(name, UnsupportedError), c.ATTR_FLOAT, value, 0)
+        return c.CAttr(key, c.ATTR_FLOAT, f=value)
     if isinstance(value, int):
-        return c.CAttr(_bytes(name, UnsupportedError), c.ATTR_INT, 0.0, value)
+        return c.CAttr(key, c.ATTR_INT, i=value)
+    if isinstance(value, str):
+        text = value.encode("utf-8", "replace")
+        return c.CAttr(key, c.ATTR_STRING, s=text, length=len(text))
     if isinstance(value, list):
         of = {int: c.ATTR_INTS, float: c.ATTR_FLOATS, str: c.ATTR_STRINGS}
-        return c.CAttr(_bytes(name, UnsupportedError), of[type(value[0])] if value else c.ATTR_INTS, 0.0, 0)
-    return c.CAttr(_bytes(name, UnsupportedError), kinds[type(value)], 0.0, 0)
+        return c.CAttr(key, of[type(value[0])] if value else c.ATTR_INTS)
+    kinds: dict[type, int] = {Tensor: c.ATTR_TENSOR, Graph: c.ATTR_GRAPH}
+    return c.CAttr(key, kinds[type(value)])

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import clip, move, unary
+from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, unary
+from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
 from ortwin.ref.kernel import Kernel, real
@@ -44,8 +45,48 @@ def _clip(node: Node) -> Kernel:
     return clip.ClipByAttributes(node) if node.since_version < 11 else clip.ClipByInputs(node)
 
 
-def _elementwise(name: str, versions: dict[int, frozenset[int]], make: Callable[[Node], unary.Unary]) -> Op:
-    return Op(name, versions, lambda node: unary.Elementwise(node, make(node)))
+def _elementwise(
+    name: str, versions: dict[int, frozenset[int]], make: Callable[[Node], unary.Unary], domain: str = ""
+) -> Op:
+    return Op(name, versions, lambda node: unary.Elementwise(node, make(node)), domain)
+
+
+def _celu(node: Node) -> unary.Unary:
+    alpha = real(node, "alpha")
+    if not 0.0 < alpha < INF:
+        raise UnsupportedError(f"{node.label}: alpha must be positive and finite")
+    return exponential.Celu(alpha)
+
+
+def _gelu(node: Node) -> unary.Unary:
+    approximate = node.attributes.get("approximate")
+    if approximate != "tanh":
+        raise UnsupportedError(f"{node.label}: approximate={approximate} is not implemented, only tanh")
+    return exponential.GeluTanh()
+
+
+def _quick_gelu(node: Node) -> unary.Unary:
+    _check_contributed(node, 1, "alpha")
+    return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
+
+
+def _fast_gelu(node: Node) -> unary.Unary:
+    _check_contributed(node, 2)
+    if len(node.inputs) > 1 and node.inputs[1]:
+        raise UnsupportedError(f"{node.label}: a bias is not implemented")
+    return exponential.GeluTanh()
+
+
+def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
+    """UnsupportedError if a node of com.microsoft, whose schemas the reader doesn't know, is not as its schema says."""
+    for name in node.attributes:
+        if name not in attributes:
+            raise UnsupportedError(f"{node.label}: the op has no attribute {name}")
+    if not 1 <= len(node.inputs) <= inputs or len(node.outputs) != 1:
+        raise UnsupportedError(
+            f"{node.label}: the op takes 1 to {inputs} inputs and 1 output, "
+            f"not {len(node.inputs)} and {len(node.outputs)}"
+        )
 
 
 _TABLE: Final = (
@@ -65,6 +106,18 @@ _TABLE: Final = (
     _elementwise("Round", _f32(11, 22), lambda n: unary.Round()),
     _elementwise("Sign", _f32(9, 13), lambda n: unary.Sign()),
     _elementwise("Softsign", _f32(1, 22), lambda n: unary.Softsign()),
+    _elementwise("Exp", _f32(1, 6, 13), lambda n: exponential.Exp()),
+    _elementwise("Log", _f32(1, 6, 13), lambda n: logarithm.Log()),
+    _elementwise("Tanh", _f32(1, 6, 13), lambda n: exponential.Tanh()),
+    _elementwise("Sigmoid", _f32(1, 6, 13), lambda n: exponential.Sigmoid()),
+    _elementwise("Erf", _f32(9, 13), lambda n: error_function.Erf()),
+    _elementwise("Elu", _f32(1, 6, 22), lambda n: exponential.Elu(real(n, "alpha"))),
+    _elementwise("Selu", _f32(1, 6, 22), lambda n: exponential.Selu(real(n, "alpha"), real(n, "gamma"))),
+    _elementwise("Celu", _f32(12, 28), _celu),
+    _elementwise("Swish", _f32(24), lambda n: exponential.Swish(real(n, "alpha"))),
+    _elementwise("Gelu", _f32(20), _gelu),
+    _elementwise("QuickGelu", _f32(1), _quick_gelu, "com.microsoft"),
+    _elementwise("FastGelu", _f32(1), _fast_gelu, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

@@ -54,7 +54,22 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "Round": (11, 22),
     "Sign": (9, 13),
     "Softsign": (1, 22),
+    "Exp": (1, 6, 13),
+    "Log": (1, 6, 13),
+    "Tanh": (1, 6, 13),
+    "Sigmoid": (1, 6, 13),
+    "Erf": (9, 13),
+    "Elu": (1, 6, 22),
+    "Selu": (1, 6, 22),
+    "Celu": (12, 28),
+    "Swish": (24,),
+    "Gelu": (20,),
+    "QuickGelu": (1,),
+    "FastGelu": (1,),
 }
+
+DOMAINS = {"QuickGelu": "com.microsoft", "FastGelu": "com.microsoft"}
+"""The domain of an op that is not of ai.onnx."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,10 @@ class Row:
     op: str
     version: int
     dtype: int = FLOAT
+
+    @property
+    def domain(self) -> str:
+        return DOMAINS.get(self.op, "")
 
     def __str__(self) -> str:
         return f"{self.op}-{self.version}-{numpy_dtype(self.dtype).name}"
@@ -91,7 +110,7 @@ ROWS = [Row(op, version, dtype) for op in VERSIONS for version in VERSIONS[op] f
 """Every op, version and element type."""
 
 KERNELS = [
-    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS),
+    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if op not in DOMAINS),  # those run the loops of Swish and Gelu
     *(Row("Clip", 13, dtype) for dtype in INTEGERS),
     *(Row("Identity", 25, dtype) for dtype in (UINT8, 10, 11, 15)),  # copies of 1, 2, 8 and 16 bytes
 ]
@@ -125,8 +144,12 @@ def one_node(
         else:
             names.append(f"bound{position}")
             initializers.append(numpy_helper.from_array(bound, names[-1]))
-    node = helper.make_node(row.op, ["x", *names], ["y"], name=name, **dict(attributes or {}))
-    return of_nodes([node], inputs, [helper.make_tensor_value_info("y", row.dtype, shape)], initializers, row.version)
+    node = helper.make_node(row.op, ["x", *names], ["y"], name=name, domain=row.domain, **dict(attributes or {}))
+    outputs = [helper.make_tensor_value_info("y", row.dtype, shape)]
+    imports = [helper.make_opsetid(row.domain, row.version)]
+    if row.domain:
+        imports.append(helper.make_opsetid("", 13))  # ONNX Runtime wants it of every model
+    return of_nodes([node], inputs, outputs, initializers, opset_imports=imports)
 
 
 def of_nodes(
@@ -155,9 +178,24 @@ def with_arguments(row: Row, arguments: Arguments, shape: Sequence[int | str | N
     return one_node(row, shape, dict(arguments.attributes), bounds)
 
 
+def plain(row: Row) -> Arguments:
+    """No more than the op must be given to be executed: Gelu's approximate."""
+    return Arguments((("approximate", "tanh"),) if row.op == "Gelu" else ())
+
+
 def arguments(row: Row) -> list[Arguments]:
     """The defaults, then values that make every branch of the op matter."""
     subnormal, huge, inf, nan = 2.0**-140, 3.0e38, float("inf"), float("nan")
+    if row.op == "Gelu":
+        return [plain(row)]
+    if row.op in ("Elu", "Swish", "QuickGelu"):
+        alphas = (0.3, -1.5, 0.0, -0.0, subnormal, huge, inf, -inf, nan, 1.0e-37, 50.0)
+        return [Arguments(), *(Arguments((("alpha", a),)) for a in alphas)]
+    if row.op == "Celu":
+        return [Arguments(), *(Arguments((("alpha", a),)) for a in (0.3, 50.0, subnormal, 1.0e-37, huge))]
+    if row.op == "Selu":
+        pairs = [(0.3, 0.7), (-1.5, 0.1), (0.0, -0.0), (subnormal, 0.25), (huge, -huge), (inf, 0.0), (1.0, nan)]
+        return [Arguments(), *(Arguments((("alpha", a), ("gamma", b))) for a, b in pairs)]
     if row.op in ("LeakyRelu", "ThresholdedRelu"):
         return [Arguments(), *(Arguments((("alpha", a),)) for a in (0.3, -1.5, 0.0, -0.0, subnormal, huge, inf, nan))]
     if row.op == "HardSigmoid":
@@ -206,6 +244,7 @@ def sample(dtype: int, count: int = 509, seed: int = 1) -> Array:
         array[: first.size] = first
         half = array[first.size :: 2]  # every other random one of moderate size, where most branches are
         half[:] = random.normal(0.0, 2.0, half.size).astype(np.float32)
+        half[::2] *= np.float32(20)  # the tails of the exponential family
         array = array[random.permutation(count)]
     elif dtype in INTEGERS:
         limits = np.iinfo(item)

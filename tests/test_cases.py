@@ -24,10 +24,12 @@ from models import (
     arguments,
     assert_bits,
     numpy_dtype,
+    plain,
     quiet,
     with_arguments,
 )
 from ortwin import fast, ref
+from test_accuracy import TRUE, error_in_ulp
 
 RunInto = Callable[[Array, Array], None]
 """Reads x, writes y, at whatever addresses they are."""
@@ -74,6 +76,50 @@ def bits(*patterns: int) -> Array:
     return np.array(patterns, np.uint32).view(np.float32)
 
 
+# B01: tanh beyond 1; B02: sigmoid 0 in its tail; B03: e^x - 1 without its digits near 0
+
+
+ACTIVATIONS: list[tuple[str, str, list[float], list[float]]] = [
+    ("b01", "Tanh", [8.9988, -8.9988, 9, 10], [0.99999994, -0.99999994, 0.99999994, 1]),
+    ("b02", "Sigmoid", [-15.9114, -18, -30, -88], [1.2296083e-07, 1.5229979e-08, 9.357623e-14, 6.0546e-39]),
+    ("b03", "Elu", [-1e-4, -1e-6, -1e-8, -1e-10, -0.0], [-9.9995e-05, -9.999995e-07, -1e-08, -1e-10, -0.0]),
+]
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize(("op", "x", "want"), [case[1:] for case in ACTIVATIONS], ids=[case[0] for case in ACTIVATIONS])
+def test_b01_b02_b03_activations_keep_their_digits(op: str, x: list[float], want: list[float], name: str) -> None:
+    """Within 1 ulp of the true value, which to 5 digits is the one in the case list; one result everywhere."""
+    run = arm(name, with_arguments(Row(op, VERSIONS[op][-1]), Arguments()))
+    values, got = np.array(x, np.float32), np.empty(len(x), np.float32)
+    run(values, got)
+    true = TRUE[op](values.astype(np.float64))
+    assert (error_in_ulp(got, true) <= 1).all(), got
+    np.testing.assert_allclose(true, want, rtol=1e-5)
+    assert (np.signbit(got) == np.signbit(want)).all()
+    check_everywhere(run, values, got)
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize(("op", "limit"), [("Tanh", 1), ("Sigmoid", 1), ("Erf", 1)])
+def test_b01_b02_within_the_range(op: str, limit: float, name: str) -> None:
+    """|y| <= 1 on a dense sample of [-30, 30]; odd to the bit, or Sigmoid positive down to -103."""
+    x = np.linspace(-30, 30, 20_001 if name != "ref" else 2_001).astype(np.float32)
+    y, mirrored = np.empty_like(x), np.empty_like(x)
+    run = arm(name, with_arguments(Row(op, 13), Arguments()))
+    run(x, y)
+    run(-x, mirrored)
+    assert (np.abs(y) <= limit).all()
+    if op == "Sigmoid":
+        tail = np.linspace(-103, -15, 2_001).astype(np.float32)
+        z = np.empty_like(tail)
+        run(tail, z)
+        assert (z > 0).all()
+        assert (np.diff(z) >= 0).all()
+    else:
+        assert_bits(mirrored, -y)
+
+
 # B05: the same value gives different bits in the vector body and in the tail
 
 
@@ -101,7 +147,8 @@ def test_b05_a_value_alone_and_in_company(op: str, name: str) -> None:
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("op", VERSIONS)
 def test_b05_nan_of_every_length(op: str, name: str) -> None:
-    run = arm(name, with_arguments(Row(op, VERSIONS[op][-1]), Arguments()))
+    row = Row(op, VERSIONS[op][-1])
+    run = arm(name, with_arguments(row, plain(row)))
     for pattern in (0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF):
         want = {"Identity": pattern, "ThresholdedRelu": 0}.get(op, CANONICAL_NAN)
         for n in range(1, 101):
@@ -114,7 +161,8 @@ def test_b05_nan_of_every_length(op: str, name: str) -> None:
 @pytest.mark.parametrize("op", VERSIONS)
 def test_b05_one_to_eight_threads(op: str, name: str) -> None:
     """1000003 elements of C and ONNX Runtime; the reference knows no threads and takes fewer."""
-    model = with_arguments(Row(op, VERSIONS[op][-1]), Arguments())
+    row = Row(op, VERSIONS[op][-1])
+    model = with_arguments(row, plain(row))
     x = np.random.default_rng(5).normal(0, 3, 1009 if name == "ref" else 1_000_003).astype(np.float32)
     want, y = np.empty_like(x), np.empty_like(x)
     arm("portable", model)(x, want)

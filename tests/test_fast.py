@@ -33,6 +33,7 @@ from models import (
     of_nodes,
     one_node,
     oracle,
+    plain,
     python,
     sample,
     value,
@@ -40,13 +41,14 @@ from models import (
 )
 from ortwin.fast import IsaError, LibraryError, Session, counters, isas
 from ortwin.ref import InputError, UnsupportedError
+from ortwin.ref import Session as RefSession
 
 LENGTHS = range(68)  # four vectors of the widest set, and a tail: every mix of unrolled, single and partial steps
 
 
 def typical(row: Row) -> Arguments:
     """Arguments that keep the op from being trivial."""
-    return arguments(row)[1 if row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid") else 0]
+    return arguments(row)[1 if row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Selu") else 0]
 
 
 def session(row: Row, isa: str | None, threads: int = 1) -> Session:
@@ -164,11 +166,14 @@ def test_random_bits_and_attributes(data: st.DataObject) -> None:
     item = numpy_dtype(row.dtype)
     raw = data.draw(st.binary(max_size=100 * item.itemsize))
     x = np.frombuffer(raw[: len(raw) // item.itemsize * item.itemsize], item)
-    attributes, bounds = {}, []
-    if row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid"):
-        attributes["alpha"] = data.draw(FLOATS)
-        if row.op == "HardSigmoid":
-            attributes["beta"] = data.draw(FLOATS)
+    attributes: dict[str, Any] = {}
+    bounds: list[Array | None] = []
+    attributes.update(plain(row).attributes)
+    if row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu", "Selu", "Celu", "Swish"):
+        alphas = FLOATS.filter(lambda a: 0.0 < a < float("inf")) if row.op == "Celu" else FLOATS
+        attributes["alpha"] = data.draw(alphas)
+        if row.op in ("HardSigmoid", "Selu"):
+            attributes["beta" if row.op == "HardSigmoid" else "gamma"] = data.draw(FLOATS)
     if row.op == "Clip":
         raw_bounds = st.binary(min_size=item.itemsize, max_size=item.itemsize)
         drawn = data.draw(st.lists(st.none() | raw_bounds, max_size=2))
@@ -364,8 +369,18 @@ def test_a_rule_seen_only_at_run_time_names_the_node_and_the_session_lives_on() 
         (Row("Neg", 13, INT32), {}, "Neg-13 on int32 is not implemented"),
         (Row("Clip", 11, 11), {}, "Clip-11 on float64 is not implemented"),
         (Row("Clip", 13, 10), {}, "Clip-13 on float16 is not implemented"),
-        (Row("Tanh", 13), {}, "op Tanh of domain ai.onnx is not implemented"),
-        (Row("Elu", 6), {"alpha": 2.0}, "op Elu of domain ai.onnx is not implemented"),
+        (Row("Cos", 7), {}, "op Cos of domain ai.onnx is not implemented"),
+        (Row("Shrink", 9), {"lambd": 2.0}, "op Shrink of domain ai.onnx is not implemented"),
+        (Row("Gelu", 20), {}, "Gelu-20: approximate=none is not implemented, only tanh"),
+        (Row("Gelu", 20), {"approximate": "tanh2"}, "Gelu-20: approximate=tanh2 is not implemented, only tanh"),
+        (Row("Gelu", 20), {"approximate": "tan"}, "Gelu-20: approximate=tan is not implemented, only tanh"),
+        (Row("Celu", 12), {"alpha": -1.0}, "Celu-12: alpha must be positive and finite"),
+        (Row("Celu", 12), {"alpha": 0.0}, "Celu-12: alpha must be positive and finite"),
+        (Row("Celu", 28), {"alpha": float("inf")}, "Celu-28: alpha must be positive and finite"),
+        (Row("Celu", 28), {"alpha": float("nan")}, "Celu-28: alpha must be positive and finite"),
+        (Row("QuickGelu", 1), {"beta": 1.0}, "QuickGelu-1 has no attribute beta"),
+        (Row("QuickGelu", 1), {"alpha": 1}, "QuickGelu-1: attribute alpha has the wrong type"),
+        (Row("FastGelu", 1), {"alpha": 1.0}, "FastGelu-1 has no attribute alpha"),
     ],
     ids=str,
 )
@@ -373,6 +388,19 @@ def test_what_is_not_implemented_is_said_before_data_is_seen(row: Row, attribute
     with pytest.raises(UnsupportedError, match=text) as caught:
         Session(one_node(row, None, attributes, name="odd_one"))
     assert f"node 'odd_one' ({row.op})" in str(caught.value)
+    with pytest.raises(UnsupportedError, match="odd_one"):
+        oracle(one_node(row, None, attributes, name="odd_one"), {})
+
+
+def test_a_bias_of_fast_gelu_is_declined_and_a_missing_one_is_none() -> None:
+    row = Row("FastGelu", 1)
+    model = one_node(row, bounds=("bias",))
+    for make in (Session, RefSession):
+        with pytest.raises(UnsupportedError, match=r"FastGelu.*a bias is not implemented"):
+            make(model)
+    without = one_node(row, bounds=(None,))
+    for make in (Session, RefSession):
+        assert_bits(make(without).run(None, {"x": sample(FLOAT)})[0], expected(row, Arguments()))
 
 
 # counters

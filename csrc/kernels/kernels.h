@@ -12,8 +12,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Everything a kernel needs besides its tensors. alpha and beta are the op's float attributes in ops.def order; for
- * Clip they are the lower and upper bound (both NaN when either is). Integer Clip takes its bounds from lo and hi. */
+/* Everything a kernel needs besides its tensors. alpha and beta are the op's float attributes (Selu: alpha, gamma);
+ * for Clip they are the lower and upper bound (both NaN when either is). Integer Clip takes its bounds from lo and
+ * hi. */
 typedef struct ow_params {
     float alpha, beta;
     union {
@@ -35,7 +36,8 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
-    K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign)
+    K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
+    K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh)
 /* clang-format on */
 
 typedef enum ow_kernel_id {

@@ -5,28 +5,16 @@
 
 #define UNARY(name) static inline vf name##_lanes(vf x, vf alpha, vf beta)
 
-/* Bytes, not floats: a tensor may start at any address. */
-#define UNARY_LOOP(name)                                                                                \
-    static void name##_f32(const void *source, void *target, size_t n, const ow_params *params) {       \
-        const unsigned char *x = source;                                                                \
-        unsigned char *y = target;                                                                      \
-        const vf alpha = vf_set(params->alpha), beta = vf_set(params->beta);                            \
-        size_t i = 0;                                                                                   \
-        for (; n - i >= WIDTH * UNROLL; i += WIDTH * UNROLL)                                            \
-            for (size_t k = 0; k < UNROLL; k++) {                                                       \
-                size_t at = 4 * (i + k * WIDTH);                                                        \
-                vf_store(y + at, name##_lanes(vf_load(x + at), alpha, beta));                           \
-            }                                                                                           \
-        for (; n - i >= WIDTH; i += WIDTH)                                                              \
-            vf_store(y + 4 * i, name##_lanes(vf_load(x + 4 * i), alpha, beta));                         \
-        if (n - i > 0)                                                                                  \
-            vf_store_part(y + 4 * i, name##_lanes(vf_load_part(x + 4 * i, n - i), alpha, beta), n - i); \
-    }
-
 /* C3: y, or the canonical quiet NaN where a or b is NaN. */
 static inline vf or_nan(vf y, vf a, vf b) { return vf_pick(vf_unordered(a, b), vf_from_bits(0x7fc00000u), y); }
 
 #define UNUSED_ATTRIBUTES (void)alpha, (void)beta
+
+/* c1 + t (c2 + t (c3 + ...)): the function at centre + t is c0 + t times this. */
+static inline vf slope_4(vf_segment s, vf t) { return vf_fma(t, vf_fma(t, vf_fma(t, s.c4, s.c3), s.c2), s.c1); }
+static inline vf slope_5(vf_segment s, vf t) {
+    return vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, s.c5, s.c4), s.c3), s.c2), s.c1);
+}
 
 /* C10c: Relu(-0.0) is -0.0, x unless 0 > x. */
 UNARY(relu) {
@@ -125,7 +113,3 @@ UNARY(softsign) {
     vf minus_y = vf_neg(y), r = vf_fma(minus_y, e, vf_fma(minus_y, s, a)); /* r = a - y (1 + a) */
     return or_nan(vf_copysign(vf_fma(r, inverse, y), x), x, x);
 }
-
-#define K(name) UNARY_LOOP(name)
-OW_UNARY_KERNELS(K)
-#undef K

@@ -63,7 +63,9 @@ typedef struct OrtApi {
     ABI_GAP(89, 90);
     OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
     OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **);
-    ABI_GAP(92, 247);
+    ABI_GAP(92, 93);
+    void (*ReleaseStatus)(OrtStatus *);
+    ABI_GAP(94, 247);
     OrtStatus *(*Logger_LogMessage)(const OrtLogger *, int level, const char *message, const char *path, int line,
                                     const char *function);
     OrtStatus *(*Logger_GetLoggingSeverityLevel)(const OrtLogger *, int *);
@@ -175,6 +177,7 @@ ABI_SLOT(OrtApi, GetDimensionsCount, 61);
 ABI_SLOT(OrtApi, KernelContext_GetInputCount, 88);
 ABI_SLOT(OrtApi, KernelContext_GetInput, 90);
 ABI_SLOT(OrtApi, KernelContext_GetOutput, 91);
+ABI_SLOT(OrtApi, ReleaseStatus, 93);
 ABI_SLOT(OrtApi, Logger_LogMessage, 247);
 ABI_SLOT(OrtApi, Logger_GetLoggingSeverityLevel, 248);
 ABI_SLOT(OrtApi, ReadOpAttr, 272);

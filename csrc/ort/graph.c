@@ -9,7 +9,10 @@
 /* ONNX Runtime's number of an element type as ONNX's, -1 for those that the two number differently. */
 static int32_t onnx_dtype(int ort_dtype) { return ort_dtype > 0 && ort_dtype < OW_SHARED_DTYPES ? ort_dtype : -1; }
 
-static OrtStatus *read_attr(const OrtApi *api, const OrtOpAttr *from, ortwin_attr *attr) {
+/* Room for a STRING attribute. A longer one is no value of an op of the table. */
+enum { TEXT_ROOM = 32 };
+
+static OrtStatus *read_attr(const OrtApi *api, const OrtOpAttr *from, ortwin_attr *attr, char *text) {
     int type = ORTWIN_ATTR_UNDEFINED;
     size_t size;
     ORT_TRY(api->OpAttr_GetName(from, &attr->name));
@@ -19,6 +22,13 @@ static OrtStatus *read_attr(const OrtApi *api, const OrtOpAttr *from, ortwin_att
         return api->ReadOpAttr(from, type, &attr->f, sizeof attr->f, &size);
     if (type == ORTWIN_ATTR_INT)
         return api->ReadOpAttr(from, type, &attr->i, sizeof attr->i, &size);
+    if (type == ORTWIN_ATTR_STRING) { /* not NUL-terminated */
+        OrtStatus *too_long = api->ReadOpAttr(from, type, text, TEXT_ROOM, &attr->length);
+        if (too_long)
+            api->ReleaseStatus(too_long);
+        else
+            attr->s = text;
+    }
     return NULL; /* no op of the table reads another kind */
 }
 
@@ -34,13 +44,14 @@ static OrtStatus *read_lists(const OrtApi *api, const OrtNode *from, ow_node_inf
     ORT_TRY(api->Node_GetNumOutputs(from, &node->output_count));
     ORT_TRY(api->Node_GetNumAttributes(from, &node->attr_count));
     size_t pointers = node->input_count + node->output_count + node->attr_count;
-    info->memory = calloc(pointers + 1, sizeof(void *) + sizeof(ortwin_attr));
+    info->memory = calloc(pointers + 1, sizeof(void *) + sizeof(ortwin_attr) + TEXT_ROOM);
     if (!info->memory)
         return api->CreateStatus(ORT_FAIL, "ortwin: out of memory");
     info->attrs = info->memory;
     info->inputs = (const OrtValueInfo **)(void *)(info->attrs + node->attr_count);
     info->outputs = info->inputs + node->input_count;
     const OrtOpAttr **attrs = (const OrtOpAttr **)(void *)(info->outputs + node->output_count);
+    char *texts = (char *)(attrs + node->attr_count);
     node->attrs = info->attrs;
     if (node->input_count)
         ORT_TRY(api->Node_GetInputs(from, info->inputs, node->input_count));
@@ -49,7 +60,7 @@ static OrtStatus *read_lists(const OrtApi *api, const OrtNode *from, ow_node_inf
     if (node->attr_count)
         ORT_TRY(api->Node_GetAttributes(from, attrs, node->attr_count));
     for (size_t k = 0; k < node->attr_count; k++)
-        ORT_TRY(read_attr(api, attrs[k], &info->attrs[k]));
+        ORT_TRY(read_attr(api, attrs[k], &info->attrs[k], texts + k * TEXT_ROOM));
     return NULL;
 }
 

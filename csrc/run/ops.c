@@ -15,14 +15,19 @@
      BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
 
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
-#define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0}
-#define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset}
-#define BETA(preset) {"beta", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset}
-#define BOUNDS \
-    {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX}, { "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX }
-#define ATTRS(list, ...) static const ow_attr_rule attrs_##list[] = {__VA_ARGS__, {NULL, 0, OW_TO_NOTHING, 0}}
+#define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0, NULL, NULL}
+#define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset, NULL, NULL}
+#define BETA(preset) {"beta", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
+#define GAMMA(preset) {"gamma", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
+#define APPROXIMATE(only) {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", only}
+#define BOUNDS                                                       \
+    {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
+        "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX, NULL, NULL    \
+    }
+#define END {NULL, 0, OW_TO_NOTHING, 0, NULL, NULL}
+#define ATTRS(list, ...) static const ow_attr_rule attrs_##list[] = {__VA_ARGS__, END}
 
-static const ow_attr_rule attrs_none[] = {{NULL, 0, OW_TO_NOTHING, 0}};
+static const ow_attr_rule attrs_none[] = {END};
 ATTRS(legacy, LEGACY);
 ATTRS(leaky_relu, ALPHA(0x1.47ae14p-7f)); /* RN(0.01) */
 ATTRS(leaky_relu_legacy, LEGACY, ALPHA(0x1.47ae14p-7f));
@@ -31,6 +36,13 @@ ATTRS(hard_sigmoid, ALPHA(0x1.99999ap-3f), BETA(0.5f)); /* RN(0.2) */
 ATTRS(hard_sigmoid_legacy, LEGACY, ALPHA(0x1.99999ap-3f), BETA(0.5f));
 ATTRS(clip, BOUNDS);
 ATTRS(clip_legacy, LEGACY, BOUNDS);
+ATTRS(elu, ALPHA(1.0f));
+ATTRS(elu_legacy, LEGACY, ALPHA(1.0f));
+ATTRS(selu, ALPHA(0x1.ac5afap+0f), GAMMA(0x1.0cfabep+0f)); /* RN(1.67326319217681884765625), RN(1.05070102214813232) */
+ATTRS(selu_legacy, LEGACY, ALPHA(0x1.ac56d6p+0f), GAMMA(0x1.0cfaacp+0f)); /* RN(1.6732), RN(1.0507) */
+ATTRS(swish, ALPHA(1.0f));
+ATTRS(quick_gelu, ALPHA(0x1.b3b646p+0f)); /* RN(1.702) */
+ATTRS(gelu, APPROXIMATE("tanh"));
 
 static const ow_op table[] = {
 #define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
@@ -72,7 +84,8 @@ ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *for
 }
 
 int ortwin_op(size_t index, ortwin_op_row *row) {
-    static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory", [OW_COST_LIGHT] = "light"};
+    static const char *const cost_names[] = {
+        [OW_COST_MEMORY] = "memory", [OW_COST_LIGHT] = "light", [OW_COST_TRANSCENDENTAL] = "transcendental"};
     if (index >= TABLE_ROWS || !row)
         return 0;
     const ow_op *op = &table[index];
@@ -97,6 +110,21 @@ static void put_attr(ow_params *params, const ow_attr_rule *rule, float value) {
     else if (rule->to == OW_TO_BETA)
         params->beta = value;
 }
+
+/* The last attribute of that name, the one that counts; NULL if the node has none. */
+static const ortwin_attr *given(const ortwin_node *node, const ow_attr_rule *rule) {
+    const ortwin_attr *found = NULL;
+    for (size_t k = 0; k < node->attr_count; k++)
+        if (strcmp(node->attrs[k].name ? node->attrs[k].name : "", rule->name) == 0)
+            found = &node->attrs[k];
+    return found;
+}
+
+static int is_text(const ortwin_attr *attr, const char *text) {
+    return attr->s && attr->length == strlen(text) && memcmp(attr->s, text, attr->length) == 0;
+}
+/* How much of a STRING a message shows. */
+static int shown_length(const ortwin_attr *attr) { return !attr->s ? 0 : attr->length < 64 ? (int)attr->length : 64; }
 
 /* "Clip" of ow_params: one NaN bound makes the other NaN, so that the kernel tests one of them. */
 static void spread_nan(ow_params *params) {
@@ -165,6 +193,19 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                            (int)op->since_version, attr->name);
         put_attr(&params, rule, attr->f);
     }
+    for (const ow_attr_rule *rule = op->attrs; rule->name; rule++) {
+        const ortwin_attr *attr = given(node, rule);
+        if (rule->only && !(attr ? is_text(attr, rule->only) : strcmp(rule->text, rule->only) == 0))
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s=%.*s is not implemented, only %s", type,
+                           (int)op->since_version, rule->name, attr ? shown_length(attr) : 16,
+                           attr ? attr->s : rule->text, rule->only);
+    }
+    if (op->kernel == OW_KERNEL_celu && !(params.alpha > 0.0f && params.alpha <= FLT_MAX))
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
+                       (int)op->since_version);
+    for (size_t k = 1; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
+        if (view->inputs[k].dtype)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
     if (op->kernel == OW_KERNEL_clip) {
         spread_nan(&params);
         for (size_t k = 1; k < node->input_count; k++) {

@@ -5,14 +5,15 @@
 #include "kernels/kernels.h"
 #include "ortwin.h"
 
-typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT } ow_cost;
+typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL } ow_cost;
 typedef enum ow_shape_rule { OW_SHAPE_SAME } ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
     int32_t type;     /* ortwin_attr_type */
     enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA } to;
-    float preset; /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
+    float preset;            /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
+    const char *text, *only; /* STRING: schema default, and the one value that is implemented */
 } ow_attr_rule;
 
 typedef struct ow_op {

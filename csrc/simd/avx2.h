@@ -1,9 +1,12 @@
 /* The vector vocabulary for AVX2, FMA and F16C: eight lanes. See portable.h for what each word means. */
+#include "simd/segments.h"
+
 #define WIDTH 8
 #define UNROLL 4
 
 typedef __m256 vf;
 typedef __m256 vm;
+typedef __m256i vi;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __m256i part_mask(size_t n) {
@@ -43,3 +46,65 @@ static inline vf vf_copysign(vf magnitude, vf sign) {
 static inline vf vf_round_even(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline vf vf_floor(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vf vf_ceil(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+
+static inline vm vm_sign(vf a) { return a; } /* what a blend reads is the sign bit */
+static inline int vm_all(vm m) { return _mm256_movemask_ps(m) == 0xff; }
+static inline vf vf_flip(vf a, vf s) { return _mm256_xor_ps(a, _mm256_and_ps(_mm256_set1_ps(-0.0f), s)); }
+static inline vf vf_clamp_abs(vf a, vf limit) { return _mm256_min_ps(vf_abs(a), limit); }
+static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, limit), a); }
+
+static inline vi vi_bits(vf a) { return _mm256_castps_si256(a); }
+static inline vi vi_shift_right(vi a, int n) { return _mm256_srli_epi32(a, n); }
+/* Bit 3 of i chooses the half: moved to the sign, which is what the blend reads. */
+static inline vf vf_entry_16(const float *t, vi i) {
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t), i);
+    __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t + 8), i);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+static inline vf vf_entry_32(const float *t, vi i) {
+    return _mm256_i32gather_ps(t, _mm256_and_si256(i, _mm256_set1_epi32(31)), 4);
+}
+typedef struct vf_segment {
+    vf centre, c0, c1, c2, c3, c4, c5;
+} vf_segment;
+/* Eight rows, transposed: faster than a gather per column. */
+static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
+    int k[8];
+    __m256 low[4], high[4], a, b, c, d;
+    _mm256_storeu_si256((void *)k, _mm256_and_si256(i, _mm256_set1_epi32(31)));
+    for (int j = 0; j < 4; j++) {
+        const float *p = t->rows[k[j]], *q = t->rows[k[j + 4]];
+        low[j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
+        high[j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4)), _mm_loadu_ps(q + 4), 1);
+    }
+    vf_segment s;
+    a = _mm256_unpacklo_ps(low[0], low[1]), b = _mm256_unpacklo_ps(low[2], low[3]);
+    c = _mm256_unpackhi_ps(low[0], low[1]), d = _mm256_unpackhi_ps(low[2], low[3]);
+    s.centre = _mm256_shuffle_ps(a, b, 0x44), s.c0 = _mm256_shuffle_ps(a, b, 0xee);
+    s.c1 = _mm256_shuffle_ps(c, d, 0x44), s.c2 = _mm256_shuffle_ps(c, d, 0xee);
+    a = _mm256_unpacklo_ps(high[0], high[1]), b = _mm256_unpacklo_ps(high[2], high[3]);
+    c = _mm256_unpackhi_ps(high[0], high[1]), d = _mm256_unpackhi_ps(high[2], high[3]);
+    s.c3 = _mm256_shuffle_ps(a, b, 0x44), s.c4 = _mm256_shuffle_ps(a, b, 0xee);
+    s.c5 = _mm256_shuffle_ps(c, d, 0x44);
+    return s;
+}
+
+static inline vf vf_power_of_two(vf n) {
+    __m256i biased = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+}
+static inline vf vf_scale(vf a, vf n) {
+    vf k = vf_floor(n), last = _mm256_min_ps(_mm256_max_ps(k, _mm256_set1_ps(-126.0f)), _mm256_set1_ps(127.0f));
+    return _mm256_mul_ps(_mm256_mul_ps(a, vf_power_of_two(_mm256_sub_ps(k, last))), vf_power_of_two(last));
+}
+static inline vf vf_split(vf x, vf *k) {
+    const vf inf = vf_from_bits(0x7f800000u);
+    vm subnormal = vf_gt(vf_set(0x1p-126f), x);
+    __m256i u = _mm256_castps_si256(vf_pick(subnormal, vf_mul(x, vf_set(0x1p24f)), x));
+    __m256i e = _mm256_srai_epi32(_mm256_sub_epi32(u, _mm256_set1_epi32(0x3f400000)), 23);
+    vf m = _mm256_castsi256_ps(_mm256_sub_epi32(u, _mm256_slli_epi32(e, 23)));
+    vf n = vf_sub(_mm256_cvtepi32_ps(e), _mm256_and_ps(subnormal, vf_set(24.0f)));
+    vm zero = _mm256_cmp_ps(x, vf_set(0.0f), _CMP_EQ_OQ), infinite = _mm256_cmp_ps(x, inf, _CMP_EQ_OQ);
+    *k = vf_pick(infinite, inf, vf_pick(zero, vf_neg(inf), n));
+    return vf_pick(_mm256_or_ps(zero, infinite), vf_set(1.0f), m);
+}

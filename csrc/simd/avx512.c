@@ -17,6 +17,12 @@
 #include "kernels/clip.h"
 #include "kernels/unary.h"
 
+#include "kernels/error_function.h"
+#include "kernels/exponential.h"
+#include "kernels/logarithm.h"
+
+#include "kernels/loops.h"
+
 #include "kernels/table.h"
 
 const ow_kernels ow_kernels_avx512 = OW_KERNEL_TABLE;

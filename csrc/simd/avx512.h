@@ -1,9 +1,12 @@
 /* The vector vocabulary for AVX-512 F, BW, DQ, VL and VNNI: sixteen lanes. See portable.h for what each word means. */
+#include "simd/segments.h"
+
 #define WIDTH 16
 #define UNROLL 4
 
 typedef __m512 vf;
 typedef __mmask16 vm;
+typedef __m512i vi;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __mmask16 part_mask(size_t n) { return (__mmask16)((1u << n) - 1u); }
@@ -36,10 +39,45 @@ static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(b, a); }
 
 static inline vf vf_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
 static inline vf vf_neg(vf a) { return _mm512_xor_ps(_mm512_set1_ps(-0.0f), a); }
+/* VPTERNLOG: by the bits of (mask, sign, magnitude), mask ? sign : magnitude. */
 static inline vf vf_copysign(vf magnitude, vf sign) {
-    return _mm512_or_ps(vf_abs(magnitude), _mm512_and_ps(_mm512_set1_ps(-0.0f), sign));
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(sign),
+                                                         _mm512_castps_si512(magnitude), 0xca));
 }
 
 static inline vf vf_round_even(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vf vf_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+
+static inline vm vm_sign(vf a) { return _mm512_movepi32_mask(_mm512_castps_si512(a)); }
+static inline int vm_all(vm m) { return m == 0xffff; }
+/* VPTERNLOG: a ^ (s & mask) by the bits of (a, s, mask). */
+static inline vf vf_flip(vf a, vf s) {
+    return _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(_mm512_castps_si512(a), _mm512_castps_si512(s), _mm512_set1_epi32(INT32_MIN), 0x78));
+}
+/* VRANGEPS: the operand of smaller magnitude, sign cleared (10) or that of a (2). */
+static inline vf vf_clamp_abs(vf a, vf limit) { return _mm512_range_ps(a, limit, 10); }
+static inline vf vf_clamp(vf a, vf limit) { return _mm512_range_ps(a, limit, 2); }
+
+static inline vi vi_bits(vf a) { return _mm512_castps_si512(a); }
+static inline vi vi_shift_right(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+static inline vf vf_entry_16(const float *t, vi i) { return _mm512_permutexvar_ps(i, _mm512_loadu_ps(t)); }
+static inline vf vf_entry_32(const float *t, vi i) {
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(t), i, _mm512_loadu_ps(t + 16));
+}
+typedef struct vf_segment {
+    vf centre, c0, c1, c2, c3, c4, c5;
+} vf_segment;
+static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
+    return (vf_segment){vf_entry_32(t->columns[0], i), vf_entry_32(t->columns[1], i), vf_entry_32(t->columns[2], i),
+                        vf_entry_32(t->columns[3], i), vf_entry_32(t->columns[4], i), vf_entry_32(t->columns[5], i),
+                        vf_entry_32(t->columns[6], i)};
+}
+
+static inline vf vf_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+static inline vf vf_split(vf x, vf *k) {
+    vf m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);
+    *k = vf_sub(_mm512_getexp_ps(x), _mm512_getexp_ps(m));
+    return m;
+}

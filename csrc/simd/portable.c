@@ -6,6 +6,12 @@
 #include "kernels/clip.h"
 #include "kernels/unary.h"
 
+#include "kernels/error_function.h"
+#include "kernels/exponential.h"
+#include "kernels/logarithm.h"
+
+#include "kernels/loops.h"
+
 #include "kernels/table.h"
 
 const ow_kernels ow_kernels_portable = OW_KERNEL_TABLE;

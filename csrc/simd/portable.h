@@ -1,5 +1,7 @@
 /* The vector vocabulary in plain C: a vector of one. The other files of this folder spell the same words with
  * intrinsics; each word does one IEEE 754 operation, so equal bits follow from equal words in equal order. */
+#include "simd/segments.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -7,7 +9,8 @@
 #define UNROLL 1
 
 typedef float vf;
-typedef int vm; /* a truth value per lane */
+typedef int vm;      /* a truth value per lane */
+typedef uint32_t vi; /* 32 bits per lane */
 
 static inline vf vf_load(const unsigned char *p) {
     float v;
@@ -83,4 +86,47 @@ static inline vf vf_floor(vf a) {
 static inline vf vf_ceil(vf a) {
     vf r = vf_round_even(a);
     return vf_copysign(r < a ? r + 1.0f : r, a);
+}
+
+static inline vm vm_sign(vf a) { return vf_bits(a) >> 31 ? 1 : 0; } /* has its sign bit set, a NaN's too */
+static inline int vm_all(vm m) { return m; }
+/* a with its sign flipped where s has one. */
+static inline vf vf_flip(vf a, vf s) { return vf_from_bits(vf_bits(a) ^ (vf_bits(s) & 0x80000000u)); }
+/* min(|a|, limit) without the sign of a, or with it; limit where a is NaN, in some sets NaN. */
+static inline vf vf_clamp_abs(vf a, vf limit) { return vf_abs(a) < limit ? vf_abs(a) : limit; }
+static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, limit), a); }
+
+static inline vi vi_bits(vf a) { return vf_bits(a); }
+static inline vi vi_shift_right(vi a, int n) { return a >> n; }
+/* The entry with the number formed by the low 4 bits of i; by the low 5. */
+static inline vf vf_entry_16(const float *t, vi i) { return t[i & 15]; }
+static inline vf vf_entry_32(const float *t, vi i) { return t[i & 31]; }
+/* What t holds for the segment named by the low 5 bits of i. */
+typedef struct vf_segment {
+    vf centre, c0, c1, c2, c3, c4, c5;
+} vf_segment;
+static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
+    const float *r = t->rows[i & 31];
+    return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6]};
+}
+
+static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }
+/* a * 2^floor(n) rounded once, for finite a and |n| <= 250. In two steps, of which the first is exact: so the result
+ * must be 0 or infinity, or |a| * 2^(floor(n) +- 126) normal, where floor(n) is outside [-126, 127]. */
+static inline vf vf_scale(vf a, vf n) {
+    vf k = vf_floor(n), last = vf_min(vf_max(k, -126.0f), 127.0f);
+    return a * vf_power_of_two(k - last) * vf_power_of_two(last);
+}
+/* x = m * 2^k with 3/4 <= m < 3/2, exactly, for finite x > 0; m = 1 and k = log2(x) at 0 and infinity. */
+static inline vf vf_split(vf x, vf *k) {
+    uint32_t u = vf_bits(x), subnormal = u < 0x00800000u;
+    u = subnormal ? vf_bits(x * 0x1p24f) : u;
+    int32_t e = (int32_t)((u - 0x3f400000u) & 0xff800000u) / 0x00800000;
+    *k = (float)(subnormal ? e - 24 : e);
+    vf m = vf_from_bits(u - (uint32_t)e * 0x00800000u);
+    if (!(x > 0.0f) || u == 0x7f800000u) {
+        *k = x > 0.0f ? x : vf_from_bits(0xff800000u);
+        m = 1.0f;
+    }
+    return m;
 }
