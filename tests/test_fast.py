@@ -2,9 +2,6 @@
 every length and address (C1), in place, in any layout; and what a session refuses."""
 
 import itertools
-import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -492,26 +489,6 @@ def test_an_absent_isa_is_refused_with_its_reason() -> None:
         if why:
             with pytest.raises(IsaError, match=f"isa {isa} is not available: {why}"):
                 session(Row("Neg", 13), isa)
-
-
-@pytest.mark.nosanitize("it compares speeds")
-def test_the_wide_kernels_really_run() -> None:
-    """All sets have the same bits, so only speed tells them apart: without an FMA instruction, HardSwish's four fused
-    multiply-adds are emulated, which takes many times longer."""
-    x = np.full(1 << 16, 1.5, np.float32)
-    y = np.empty_like(x)
-    seconds = {isa: best(partial(session(Row("HardSwish", 22), isa).run_into, {"y": y}, {"x": x})) for isa in AVAILABLE}
-    for isa in AVAILABLE[:-1]:
-        assert seconds[isa] * 2 < seconds["portable"], seconds
-
-
-def best(call: Callable[[], object]) -> float:
-    times = []
-    for _ in range(30):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 # threads

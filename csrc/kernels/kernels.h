@@ -49,6 +49,7 @@ typedef enum ow_kernel_id {
 } ow_kernel_id;
 
 typedef struct ow_kernels {
+    const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;
 

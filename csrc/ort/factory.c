@@ -34,7 +34,7 @@ static OrtStatus *choose_isa(ow_ep *ep, const char *name) {
     ortwin_status status = ow_choose_isa(name, &isa, &error);
     if (status)
         return ow_status(ep->factory->api, status, &error);
-    ep->isa = isa->name;
+    ep->isa = isa->kernels->isa;
     return NULL;
 }
 

@@ -318,7 +318,7 @@ ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error) {
     return ORTWIN_OK;
 }
 
-const char *ortwin_plan_isa(const ortwin_plan *plan) { return plan ? plan->isa->name : ""; }
+const char *ortwin_plan_isa(const ortwin_plan *plan) { return plan ? plan->isa->kernels->isa : ""; }
 int32_t ortwin_plan_dtype(const ortwin_plan *plan, int32_t index) {
     return plan && !check_slot(plan, index, NULL) ? plan->slots[index].known.dtype : 0;
 }

@@ -1,6 +1,7 @@
 /* The vector vocabulary for AVX2, FMA and F16C: eight lanes. See portable.h for what each word means. */
 #include "simd/segments.h"
 
+#define ISA_NAME "avx2"
 #define WIDTH 8
 #define UNROLL 4
 

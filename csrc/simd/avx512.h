@@ -1,6 +1,7 @@
 /* The vector vocabulary for AVX-512 F, BW, DQ, VL and VNNI: sixteen lanes. See portable.h for what each word means. */
 #include "simd/segments.h"
 
+#define ISA_NAME "avx512"
 #define WIDTH 16
 #define UNROLL 4
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#define ISA_NAME "portable"
 #define WIDTH 1
 #define UNROLL 1
 
