@@ -204,7 +204,7 @@ def regress(session: nox.Session) -> None:
         session.error("A commit to compare with is needed: nox -s regress -- BASE")
     base, *cells = session.posargs
     install(session, wheel(session))
-    tree = Path(session.create_tmp()) / "base"
+    tree = Path(session.create_tmp()).resolve() / "base"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
     archive = tree / "base.tar"
