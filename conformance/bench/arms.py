@@ -110,11 +110,6 @@ class Rig:
                 continue
             self.bound[arm.name] = bound
 
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes read and written by one pass over inputs and outputs."""
-        return sum(a.nbytes for a in self._feeds.values()) + sum(a.nbytes for _, a in self.outputs)
-
     def copy(self) -> None:
         """A memcpy of the cell's first input to its first output: the least an elementwise op can cost."""
         source, target = next(iter(self._feeds.values())), self.outputs[0][1]

@@ -323,7 +323,6 @@ int32_t ortwin_plan_dtype(const ortwin_plan *plan, int32_t index) {
     return plan && !check_slot(plan, index, NULL) ? plan->slots[index].known.dtype : 0;
 }
 size_t ow_plan_input_count(const ortwin_plan *plan) { return plan->input_count; }
-size_t ow_plan_output_count(const ortwin_plan *plan) { return plan->output_count; }
 
 /* ---- running ---- */
 

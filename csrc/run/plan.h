@@ -7,6 +7,5 @@
 enum { OW_MAX_INPUTS = 3 }; /* of one node: the widest op of ops.def */
 
 size_t ow_plan_input_count(const ortwin_plan *plan);
-size_t ow_plan_output_count(const ortwin_plan *plan);
 
 #endif
