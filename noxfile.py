@@ -167,6 +167,15 @@ def clang(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Break the sources in known ways, one at a time, and see that the test named for each notices; -- NAME chooses."""
+    extra = PYPROJECT["project"]["optional-dependencies"]["ort"]
+    session.install(*PYPROJECT["build-system"]["requires"], *PYPROJECT["project"]["dependencies"], *extra)
+    session.install(*group("test"))
+    session.run("python", "tests/mutate.py", *session.posargs)
+
+
+@nox.session
 def build(session: nox.Session) -> None:
     """Leave wheel and source distribution in dist/, and see that the source distribution builds the same wheel."""
     session.install("build==1.6.1")
