@@ -70,7 +70,7 @@ def make_node(op: str, inputs: list[str], outputs: list[str], name: str) -> onnx
     if not kind or (not domain and not onnx.defs.has(kind, OPSET)):
         raise InputError(f"ONNX has no op '{path}'")
     schema = onnx.defs.get_schema(kind, OPSET) if not domain else None
-    attributes: dict[str, float | str] = {}
+    attributes: dict[str, Any] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not key or not equals:
