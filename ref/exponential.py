@@ -30,7 +30,7 @@ from ortwin.ref.exponential_tables import (
     SIGMOID_SEGMENTS,
     TANH_SEGMENTS,
 )
-from ortwin.ref.table import Segment, octave_segment, power_of_two, segment, slope_4, slope_5
+from ortwin.ref.table import Segment, eighths, power_of_two, segment, slope_4, slope_5
 from ortwin.ref.unary import Unary
 
 TO_SIXTEENTHS: Final = 1.5 * 2.0**19  # numbers near this have a last place of 1/16: adding it rounds to sixteenths
@@ -95,7 +95,7 @@ class Tanh(Unary):
         if x != x:
             return NAN
         u = abs(clamp(x, 9.03125))  # from here on the answer is 1
-        s = segment(TANH_SEGMENTS, octave_segment(fma(u, 1.86328125, 1.125)))
+        s = segment(TANH_SEGMENTS, eighths(fma(u, 1.86328125, 1.125)))
         centre, c0 = s[0], s[1]
         t = sub(u, centre)
         head = c0 if centre > 0.0 else u  # around 0 the table holds tanh(u) - u
@@ -105,7 +105,7 @@ class Tanh(Unary):
 def expm1(x: float) -> tuple[float, float]:
     """e^x - 1 as head + tail, for x < 0."""
     u = -20.5 if x < -20.5 else x  # from here on the answer is -1
-    s = segment(EXPM1_SEGMENTS, octave_segment(sub(1.375, u)))
+    s = segment(EXPM1_SEGMENTS, eighths(sub(1.375, u)))
     centre, c0 = s[0], s[1]
     t = sub(u, centre)
     return c0 if centre < 0.0 else u, mul(t, slope_5(s, t))  # around 0 the table holds e^u - 1 - u
@@ -158,7 +158,7 @@ class Celu(Unary):
 def sigmoid_segment(u: float) -> Segment:
     """1 / (1 + e^t) around 0 <= u <= 13.5, with its slope negated."""
     nearest: i64 = int(sub(fma(u, SEVEN_THIRDS, TO_INTEGERS), TO_INTEGERS))
-    return segment(SIGMOID_SEGMENTS, nearest & 31)
+    return segment(SIGMOID_SEGMENTS, nearest)
 
 
 def sigmoid_head(s: Segment, z: float) -> float:

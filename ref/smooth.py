@@ -14,7 +14,7 @@ from ortwin.ref.binary32 import NAN, add, fma, mul, sub
 from ortwin.ref.exponential import Power, clamp, exp_split
 from ortwin.ref.exponential_tables import LOG2E_HI
 from ortwin.ref.smooth_tables import GELU_SEGMENTS, MISH_SEGMENTS, MISH_SHIFT, MISH_STRETCH, SOFTPLUS_SEGMENTS
-from ortwin.ref.table import Segment, octave_segment, power_of_two, segment, slope_4, slope_5, slope_6
+from ortwin.ref.table import Segment, eighths, power_of_two, segment, slope_4, slope_5, slope_6
 from ortwin.ref.unary import Unary
 
 UP: Final = 2.0**64
@@ -23,8 +23,7 @@ DOWN: Final = 2.0**-64
 
 def enlarged(e: Power) -> float:
     """2^64 times a power of e, but for its 1 + p: exact."""
-    k, t, _ = e
-    return t * power_of_two(k + 64)
+    return e[1] * power_of_two(e[0] + 64)
 
 
 def with_power(s: Segment, t: float, q: float, p: float) -> float:
@@ -43,7 +42,7 @@ class Gelu(Unary):
         h = mul(a, -0.5)
         s = mul(a, h)
         e = exp_split(s, mul(fma(a, h, -s), LOG2E_HI))  # fma: what s has lost
-        f = segment(GELU_SEGMENTS, octave_segment(add(a, 1.0)))
+        f = segment(GELU_SEGMENTS, eighths(add(a, 1.0)))
         c0 = f[1]
         t = sub(a, f[0])
         w = with_power(f, t, slope_5(f, t), e[2])
@@ -69,7 +68,7 @@ class Softplus(Unary):
         v = fma(a, 0.75, 1.0)
         near = v < 1.125
         e = exp_split(0.0 if near else -a, -0.0)
-        f = segment(SOFTPLUS_SEGMENTS, octave_segment(v if v < 15.5 else 15.5))
+        f = segment(SOFTPLUS_SEGMENTS, eighths(v if v < 15.5 else 15.5))
         c0 = f[1]
         t = sub(a, f[0])
         w = with_power(f, t, slope_4(f, t), e[2])
@@ -104,7 +103,7 @@ class Mish(Unary):
             v = fma(v, MISH_STRETCH, MISH_SHIFT)  # to 16 (1 + 1.2 a)
             if v > 248.0:
                 v = 248.0
-        f = segment(MISH_SEGMENTS, octave_segment(v, 4))
+        f = segment(MISH_SEGMENTS, eighths(v) >> 1)
         c0 = f[1]
         t = sub(a, f[0])
         w = with_power(f, t, slope_6(f, t), e[2])

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from ortwin.ref.binary32 import fma
 
 Segment = tuple[float, float, float, float, float, float, float, float]
-"""A polynomial in t = x - centre: centre and its coefficients c0 to c6."""
+"""A polynomial in t = x - s[0], whose coefficients c0 to c6 are s[1] to s[7]."""
 
 
 def table(text: str) -> vec[float]:
@@ -27,8 +27,8 @@ def table(text: str) -> vec[float]:
 
 
 def segment(numbers: vec[float], index: i64) -> Segment:
-    """One segment of a table of segments."""
-    at = 8 * index
+    """The segment that the low 5 bits of index name."""
+    at = 8 * (index & 31)
     return (
         numbers[at],
         numbers[at + 1],
@@ -41,36 +41,33 @@ def segment(numbers: vec[float], index: i64) -> Segment:
     )
 
 
-def octave_segment(v: float, parts: i64 = 8) -> i64:
-    """The segment, 0 to 31, of 1/2 <= v < 256: 8 or 4 for each octave [2^e, 2^(e + 1)), in turn; 24 or 28 is the first
-    of [1, 2)."""
-    octave: i64 = 0
+def eighths(v: float) -> i64:
+    """The exponent field and the first three mantissa bits of v: one more for each eighth of an octave
+    [2^e, 2^(e + 1)). The low 5 bits name a segment. 1/2 <= v < 256, and more would only take longer."""
+    exponent: i64 = 127
     while v >= 2.0:
         v *= 0.5
-        octave += 1
+        exponent += 1
     if v < 1.0:
         v *= 2.0
-        octave -= 1
-    part: i64 = int((v - 1.0) * float(parts))
-    return (parts * (127 + octave) + part) & 31
+        exponent -= 1
+    eighth: i64 = int(8.0 * v) - 8
+    return 8 * exponent + eighth
 
 
 def slope_4(s: Segment, t: float) -> float:
     """c1 + t (c2 + t (c3 + t c4)): the function at centre + t is c0 + t times this."""
-    _, _, c1, c2, c3, c4, _, _ = s
-    return fma(t, fma(t, fma(t, c4, c3), c2), c1)
+    return fma(t, fma(t, fma(t, s[5], s[4]), s[3]), s[2])
 
 
 def slope_5(s: Segment, t: float) -> float:
     """The same with c5."""
-    _, _, c1, c2, c3, c4, c5, _ = s
-    return fma(t, fma(t, fma(t, fma(t, c5, c4), c3), c2), c1)
+    return fma(t, fma(t, fma(t, fma(t, s[6], s[5]), s[4]), s[3]), s[2])
 
 
 def slope_6(s: Segment, t: float) -> float:
     """The same with c6."""
-    _, _, c1, c2, c3, c4, c5, c6 = s
-    return fma(t, fma(t, fma(t, fma(t, fma(t, c6, c5), c4), c3), c2), c1)
+    return fma(t, fma(t, fma(t, fma(t, fma(t, s[7], s[6]), s[5]), s[4]), s[3]), s[2])
 
 
 def _powers_of_two() -> vec[float]:
