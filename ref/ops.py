@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, unary
+from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, smooth, unary
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
@@ -60,9 +60,14 @@ def _celu(node: Node) -> unary.Unary:
 
 def _gelu(node: Node) -> unary.Unary:
     approximate = node.attributes.get("approximate")
-    if approximate != "tanh":
-        raise UnsupportedError(f"{node.label}: approximate={approximate} is not implemented, only tanh")
-    return exponential.GeluTanh()
+    if approximate not in ("none", "tanh"):
+        raise UnsupportedError(f"{node.label}: approximate={approximate} is not implemented, only none and tanh")
+    return smooth.Gelu() if approximate == "none" else exponential.GeluTanh()
+
+
+def _contributed_gelu(node: Node) -> unary.Unary:
+    _check_contributed(node, 1)
+    return smooth.Gelu()
 
 
 def _quick_gelu(node: Node) -> unary.Unary:
@@ -116,6 +121,9 @@ _TABLE: Final = (
     _elementwise("Celu", _f32(12, 28), _celu),
     _elementwise("Swish", _f32(24), lambda n: exponential.Swish(real(n, "alpha"))),
     _elementwise("Gelu", _f32(20), _gelu),
+    _elementwise("Softplus", _f32(1, 22), lambda n: smooth.Softplus()),
+    _elementwise("Mish", _f32(18, 22), lambda n: smooth.Mish()),
+    _elementwise("Gelu", _f32(1), _contributed_gelu, "com.microsoft"),
     _elementwise("QuickGelu", _f32(1), _quick_gelu, "com.microsoft"),
     _elementwise("FastGelu", _f32(1), _fast_gelu, "com.microsoft"),
 )

@@ -64,12 +64,13 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "Celu": (12, 28),
     "Swish": (24,),
     "Gelu": (20,),
-    "QuickGelu": (1,),
-    "FastGelu": (1,),
+    "Softplus": (1, 22),
+    "Mish": (18, 22),
+    "com.microsoft.Gelu": (1,),
+    "com.microsoft.QuickGelu": (1,),
+    "com.microsoft.FastGelu": (1,),
 }
-
-DOMAINS = {"QuickGelu": "com.microsoft", "FastGelu": "com.microsoft"}
-"""The domain of an op that is not of ai.onnx."""
+"""By name, after its domain if that is not ai.onnx."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,11 @@ class Row:
 
     @property
     def domain(self) -> str:
-        return DOMAINS.get(self.op, "")
+        return self.op.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.op.rpartition(".")[2]
 
     def __str__(self) -> str:
         return f"{self.op}-{self.version}-{numpy_dtype(self.dtype).name}"
@@ -110,7 +115,8 @@ ROWS = [Row(op, version, dtype) for op in VERSIONS for version in VERSIONS[op] f
 """Every op, version and element type."""
 
 KERNELS = [
-    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if op not in DOMAINS),  # those run the loops of Swish and Gelu
+    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if "." not in op),
+    Row("com.microsoft.FastGelu", 1),  # the others of com.microsoft run the loops of Gelu and Swish
     *(Row("Clip", 13, dtype) for dtype in INTEGERS),
     *(Row("Identity", 25, dtype) for dtype in (UINT8, 10, 11, 15)),  # copies of 1, 2, 8 and 16 bytes
 ]
@@ -144,7 +150,7 @@ def one_node(
         else:
             names.append(f"bound{position}")
             initializers.append(numpy_helper.from_array(bound, names[-1]))
-    node = helper.make_node(row.op, ["x", *names], ["y"], name=name, domain=row.domain, **dict(attributes or {}))
+    node = helper.make_node(row.name, ["x", *names], ["y"], name=name, domain=row.domain, **dict(attributes or {}))
     outputs = [helper.make_tensor_value_info("y", row.dtype, shape)]
     imports = [helper.make_opsetid(row.domain, row.version)]
     if row.domain:
@@ -178,17 +184,12 @@ def with_arguments(row: Row, arguments: Arguments, shape: Sequence[int | str | N
     return one_node(row, shape, dict(arguments.attributes), bounds)
 
 
-def plain(row: Row) -> Arguments:
-    """No more than the op must be given to be executed: Gelu's approximate."""
-    return Arguments((("approximate", "tanh"),) if row.op == "Gelu" else ())
-
-
 def arguments(row: Row) -> list[Arguments]:
     """The defaults, then values that make every branch of the op matter."""
     subnormal, huge, inf, nan = 2.0**-140, 3.0e38, float("inf"), float("nan")
     if row.op == "Gelu":
-        return [plain(row)]
-    if row.op in ("Elu", "Swish", "QuickGelu"):
+        return [Arguments(), *(Arguments((("approximate", text),)) for text in ("none", "tanh"))]
+    if row.op in ("Elu", "Swish", "com.microsoft.QuickGelu"):
         alphas = (0.3, -1.5, 0.0, -0.0, subnormal, huge, inf, -inf, nan, 1.0e-37, 50.0)
         return [Arguments(), *(Arguments((("alpha", a),)) for a in alphas)]
     if row.op == "Celu":

@@ -37,7 +37,8 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
-    K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh)
+    K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
+    K(gelu) K(softplus) K(mish)
 /* clang-format on */
 
 typedef enum ow_kernel_id {

@@ -19,7 +19,7 @@
 #define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset, NULL, NULL}
 #define BETA(preset) {"beta", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
 #define GAMMA(preset) {"gamma", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
-#define APPROXIMATE(only) {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", only}
+#define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
 #define BOUNDS                                                       \
     {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
         "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX, NULL, NULL    \
@@ -42,7 +42,7 @@ ATTRS(selu, ALPHA(0x1.ac5afap+0f), GAMMA(0x1.0cfabep+0f)); /* RN(1.6732631921768
 ATTRS(selu_legacy, LEGACY, ALPHA(0x1.ac56d6p+0f), GAMMA(0x1.0cfaacp+0f)); /* RN(1.6732), RN(1.0507) */
 ATTRS(swish, ALPHA(1.0f));
 ATTRS(quick_gelu, ALPHA(0x1.b3b646p+0f)); /* RN(1.702) */
-ATTRS(gelu, APPROXIMATE("tanh"));
+ATTRS(gelu, APPROXIMATE);
 
 static const ow_op table[] = {
 #define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
@@ -193,12 +193,16 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                            (int)op->since_version, attr->name);
         put_attr(&params, rule, attr->f);
     }
+    ow_kernel_id kernel = op->kernel;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++) {
-        const ortwin_attr *attr = given(node, rule);
-        if (rule->only && !(attr ? is_text(attr, rule->only) : strcmp(rule->text, rule->only) == 0))
-            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s=%.*s is not implemented, only %s", type,
-                           (int)op->since_version, rule->name, attr ? shown_length(attr) : 16,
-                           attr ? attr->s : rule->text, rule->only);
+        const ortwin_attr *attr = rule->text ? given(node, rule) : NULL;
+        if (!attr || is_text(attr, rule->text))
+            continue;
+        if (!is_text(attr, rule->other))
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s=%.*s is not implemented, only %s and %s", type,
+                           (int)op->since_version, rule->name, shown_length(attr), attr->s ? attr->s : "", rule->text,
+                           rule->other);
+        kernel = OW_KERNEL_gelu_tanh; /* Gelu's approximate is the only STRING */
     }
     if (op->kernel == OW_KERNEL_celu && !(params.alpha > 0.0f && params.alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
@@ -218,6 +222,6 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                                k == 1 ? "min" : "max", (int)bound->rank);
         }
     }
-    *resolved = (ow_resolved){op, dtype, params};
+    *resolved = (ow_resolved){op, kernel, dtype, params};
     return ORTWIN_OK;
 }

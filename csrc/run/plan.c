@@ -254,8 +254,8 @@ ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32
         free(label);
         return status;
     }
-    ow_unary_fn *kernel = plan->isa->kernels->unary[resolved.op->kernel][resolved.dtype];
-    assert(kernel || resolved.op->kernel == OW_KERNEL_copy); /* a row of ops.def without its kernel */
+    ow_unary_fn *kernel = plan->isa->kernels->unary[resolved.kernel][resolved.dtype];
+    assert(kernel || resolved.kernel == OW_KERNEL_copy); /* a row of ops.def without its kernel */
     node *nodes = grown(plan->nodes, plan->node_count, &plan->node_room, sizeof *nodes);
     if (!nodes) {
         free(label);
@@ -424,7 +424,7 @@ static ortwin_status execute(frame *f, size_t step) {
     y->data = NULL;
     ow_params params = n->resolved.params;
     ortwin_status status = ORTWIN_OK;
-    if (n->resolved.op->kernel == OW_KERNEL_clip && n->resolved.op->max_inputs > 1)
+    if (n->resolved.kernel == OW_KERNEL_clip && n->resolved.op->max_inputs > 1)
         status = read_bounds(f, n, &params);
     if (status)
         return status;
@@ -435,7 +435,7 @@ static ortwin_status execute(frame *f, size_t step) {
     if (status)
         return status;
     if (y->bytes) {
-        if (n->resolved.op->kernel != OW_KERNEL_copy)
+        if (n->resolved.kernel != OW_KERNEL_copy)
             n->kernel(x->data, y->data, y->bytes / ow_item_size(n->resolved.dtype), &params);
         else if (y->data != x->data)
             memcpy(y->data, x->data, y->bytes);

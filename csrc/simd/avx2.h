@@ -39,7 +39,7 @@ static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(b, a); }
 static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(b, a); }
 
 static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-static inline vf vf_neg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vf vf_neg(vf a) { return -a; } /* not an intrinsic: compilers join it to an fma */
 static inline vf vf_copysign(vf magnitude, vf sign) {
     return _mm256_or_ps(vf_abs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
@@ -56,6 +56,9 @@ static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, l
 
 static inline vi vi_bits(vf a) { return _mm256_castps_si256(a); }
 static inline vi vi_shift_right(vi a, int n) { return _mm256_srli_epi32(a, n); }
+static inline vf vf_add_exponent(vf a, vi n) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(n, 23)));
+}
 /* Bit 3 of i chooses the half: moved to the sign, which is what the blend reads. */
 static inline vf vf_entry_16(const float *t, vi i) {
     __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t), i);
@@ -66,7 +69,7 @@ static inline vf vf_entry_32(const float *t, vi i) {
     return _mm256_i32gather_ps(t, _mm256_and_si256(i, _mm256_set1_epi32(31)), 4);
 }
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
 /* Eight rows, transposed: faster than a gather per column. The rows' offsets leave the vector in pairs. */
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
@@ -93,7 +96,7 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     a = _mm256_unpacklo_ps(high[0], high[1]), b = _mm256_unpacklo_ps(high[2], high[3]);
     c = _mm256_unpackhi_ps(high[0], high[1]), d = _mm256_unpackhi_ps(high[2], high[3]);
     s.c3 = _mm256_shuffle_ps(a, b, 0x44), s.c4 = _mm256_shuffle_ps(a, b, 0xee);
-    s.c5 = _mm256_shuffle_ps(c, d, 0x44);
+    s.c5 = _mm256_shuffle_ps(c, d, 0x44), s.c6 = _mm256_shuffle_ps(c, d, 0xee);
     return s;
 }
 

@@ -20,6 +20,7 @@
 #include "kernels/error_function.h"
 #include "kernels/exponential.h"
 #include "kernels/logarithm.h"
+#include "kernels/smooth.h"
 
 #include "kernels/loops.h"
 

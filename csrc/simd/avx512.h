@@ -39,7 +39,7 @@ static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(b, a); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(b, a); }
 
 static inline vf vf_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
-static inline vf vf_neg(vf a) { return _mm512_xor_ps(_mm512_set1_ps(-0.0f), a); }
+static inline vf vf_neg(vf a) { return -a; } /* not an intrinsic: compilers join it to an fma */
 /* VPTERNLOG: by the bits of (mask, sign, magnitude), mask ? sign : magnitude. */
 static inline vf vf_copysign(vf magnitude, vf sign) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(sign),
@@ -63,17 +63,20 @@ static inline vf vf_clamp(vf a, vf limit) { return _mm512_range_ps(a, limit, 2);
 
 static inline vi vi_bits(vf a) { return _mm512_castps_si512(a); }
 static inline vi vi_shift_right(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+static inline vf vf_add_exponent(vf a, vi n) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(n, 23)));
+}
 static inline vf vf_entry_16(const float *t, vi i) { return _mm512_permutexvar_ps(i, _mm512_loadu_ps(t)); }
 static inline vf vf_entry_32(const float *t, vi i) {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(t), i, _mm512_loadu_ps(t + 16));
 }
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return (vf_segment){vf_entry_32(t->columns[0], i), vf_entry_32(t->columns[1], i), vf_entry_32(t->columns[2], i),
                         vf_entry_32(t->columns[3], i), vf_entry_32(t->columns[4], i), vf_entry_32(t->columns[5], i),
-                        vf_entry_32(t->columns[6], i)};
+                        vf_entry_32(t->columns[6], i), vf_entry_32(t->columns[7], i)};
 }
 
 static inline vf vf_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }

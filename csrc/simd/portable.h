@@ -99,16 +99,18 @@ static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, l
 
 static inline vi vi_bits(vf a) { return vf_bits(a); }
 static inline vi vi_shift_right(vi a, int n) { return a >> n; }
+/* a * 2^n by adding n to its exponent field, mod 2^9: a and the result must be normal. */
+static inline vf vf_add_exponent(vf a, vi n) { return vf_from_bits(vf_bits(a) + (n << 23)); }
 /* The entry with the number formed by the low 4 bits of i; by the low 5. */
 static inline vf vf_entry_16(const float *t, vi i) { return t[i & 15]; }
 static inline vf vf_entry_32(const float *t, vi i) { return t[i & 31]; }
 /* What t holds for the segment named by the low 5 bits of i. */
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     const float *r = t->rows[i & 31];
-    return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6]};
+    return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
 }
 
 static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }
