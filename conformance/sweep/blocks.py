@@ -120,10 +120,13 @@ def sweep_block(block: int, arms: Sequence[Arm], function: Function | None) -> l
         truth: Truth | None = None
         done: list[tuple[Floats, Measures]] = []
         for part in running:
+            before = part.last
             y = part.compute(bits)
             if function is None:
                 continue
             start = time.perf_counter()
+            if bits[0] % BLOCK:  # not the first chunk
+                part.measures.monotonicity += _border(function, int(bits[0]), before, int(y.view(np.uint32)[0]))
             truth = truth or Truth(function, bits)
             known = next((m for other, m in done if np.array_equal(other.view(np.uint32), y.view(np.uint32))), None)
             if known is None:
@@ -134,6 +137,11 @@ def sweep_block(block: int, arms: Sequence[Arm], function: Function | None) -> l
     return [part.record(block, function is not None) for part in running]
 
 
+def _border(function: Function, at: int, before: int, after: int) -> int:
+    """1 if the results at the inputs at - 1 and at, all as bits, run the wrong way, else 0."""
+    return measure.border(function, at - 1, at, exact.number(before), exact.number(after))
+
+
 def total(function: Function, records: Mapping[int, Record]) -> Measures:
     """The measures of all blocks given, with the neighbours across their borders; the worst error by mpmath."""
     whole = Measures()
@@ -141,13 +149,7 @@ def total(function: Function, records: Mapping[int, Record]) -> Measures:
         assert record.measures is not None
         whole.add(record.measures)
         if block + 1 in records and block != BLOCKS // 2 - 1:
-            whole.monotonicity += measure.border(
-                function,
-                (block + 1) * BLOCK - 1,
-                (block + 1) * BLOCK,
-                exact.number(record.last),
-                exact.number(records[block + 1].first),
-            )
+            whole.monotonicity += _border(function, (block + 1) * BLOCK, record.last, records[block + 1].first)
     if 0 in records and BLOCKS // 2 in records:
         below, above = records[BLOCKS // 2].first, records[0].first
         whole.monotonicity += measure.zero_border(function, exact.number(below), exact.number(above))

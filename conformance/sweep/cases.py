@@ -39,9 +39,8 @@ class Case:
     @property
     def name(self) -> str:
         """Unique, and a file name: Elu, Elu-alpha=0.5, com.microsoft.QuickGelu."""
-        return (f"{self.domain}." if self.domain else "") + "-".join(
-            [self.op, *(f"{k}={_text(v)}" for k, v in self.given)]
-        )
+        name = f"{self.domain}.{self.op}" if self.domain else self.op
+        return "-".join([name, *(f"{key}={_text(value)}" for key, value in self.given)])
 
     @property
     def family(self) -> Family:

@@ -13,23 +13,25 @@ from ortwin.conformance.sweep.functions import Function
 START: Final = 200
 """Bits; twice as many follow until two evaluations agree."""
 
-MOST: Final = 12800
 AGREEMENT: Final = 120
 """Bits in which they must agree."""
+
+MOST: Final = 12800
+"""Bits after which what still looks like a tie is one: rational functions have some, and others only in a limit."""
 
 OVERFLOW: Final = 2.0**128 - 2.0**103  # from here on the nearest binary32 number is infinity
 
 
-def true_value(function: Function, x: float) -> Any:
+def true_value(function: Function, x: float, bits: int = START) -> Any:
     """f(x) as an mpmath number good to AGREEMENT bits: cancellation and all, since more digits must not change it."""
     m = mpmath()
-    bits, before = START, None
+    before = None
     while True:
         with m.workprec(bits):
             value = +m.mpf(function.exact(m.mpf(x)))
             if before is not None and abs(value - before) <= abs(value) * m.ldexp(1, -AGREEMENT):
                 return value
-        if bits > MOST:
+        if bits > 2 * MOST:
             raise ArithmeticError(f"{bits} bits don't settle f({x!r})")
         before, bits = value, 2 * bits
 
@@ -44,20 +46,18 @@ def _unit(value: Any) -> int:
 def rounded(function: Function, x: float) -> float:
     """f(x) correctly rounded to binary32, ties to even."""
     m = mpmath()
-    value = true_value(function, x)
-    if abs(value) >= OVERFLOW:
-        return math.copysign(math.inf, value)
-    with m.workprec(MOST):  # only scaled and cut here: exact
-        unit = _unit(value)
-        scaled = m.ldexp(abs(value), -unit)
-        whole = int(m.floor(scaled))
-        rest = scaled - whole - m.mpf(1) / 2
-        # What is within the agreement of a tie is one: only rational functions have ties, and miss by more.
-        if abs(rest) <= scaled * m.ldexp(1, -AGREEMENT + 8):
-            whole += whole & 1
-        elif rest > 0:
-            whole += 1
-    return math.copysign(math.ldexp(whole, unit), value)
+    for bits in (START, MOST):
+        value = true_value(function, x, bits)
+        if abs(value) >= OVERFLOW:
+            return math.copysign(math.inf, value)
+        with m.workprec(3 * MOST):  # only scaled and cut here: exact
+            unit = _unit(value)
+            scaled = m.ldexp(abs(value), -unit)
+            whole = int(m.floor(scaled))
+            rest = scaled - whole - m.mpf(1) / 2
+            if abs(rest) > scaled * m.ldexp(1, -AGREEMENT + 8 if bits == START else -MOST + 8):
+                return math.copysign(math.ldexp(whole + (rest > 0), unit), value)
+    return math.copysign(math.ldexp(whole + (whole & 1), unit), value)
 
 
 def error_in_ulp(function: Function, x: float, y: float) -> float:

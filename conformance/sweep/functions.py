@@ -1,8 +1,8 @@
 """The functions that are swept: what mathematics says of each, twice: as the yardstick computes it and for mpmath.
 
 ``value`` is binary64 and good to ``error``; ``exact`` is the plain definition and is evaluated with as many digits as
-it takes. Neither is written from the kernels. Attributes are their binary32 values (C8); infinities and signed zeros are
-those of the contract (C3, C10).
+it takes. Neither is written from the kernels. Attributes are their binary32 values (C8); infinities and signed zeros
+are those of the contract (C3, C10).
 """
 
 from __future__ import annotations

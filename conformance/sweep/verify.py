@@ -16,7 +16,6 @@ import numpy as np
 from ortwin.conformance.sweep import arms, blocks, certificate, run
 from ortwin.conformance.sweep.arms import Arm
 from ortwin.conformance.sweep.blocks import BLOCKS
-from ortwin.conformance.sweep.cases import Case
 from ortwin.conformance.sweep.certificate import Certificate, CertificateError
 from ortwin.conformance.sweep.command import block_range, jobs
 from ortwin.conformance.tables import table, write_json
@@ -85,7 +84,7 @@ def verify(found: Certificate, names: Sequence[str], wanted: Sequence[int], proc
     rows = []
     for name in names:
         difference = first_difference(found, run.Worker(found.case, False), name, wanted, processes)
-        result = str(difference) if difference else halves(found, name)
+        result = str(difference) if difference else other_digests(found, name)
         rows.append({"case": found.name, "arm": name, "result": result})
     absent = {isa: why for isa, why in isas().items() if why}
     for isa in found.isas:
@@ -138,9 +137,10 @@ def _first(arm: Arm, bits: arms.Bits, expected: arms.Floats, where: Difference) 
     return Difference(where.block, int(bits[at]), int(got[at]), int(right[at]), where.witness)
 
 
-def halves(found: Certificate, name: str) -> str:
-    """Whether an arm's half types are as certified."""
-    case: Case = found.case
-    got = certificate.half_digests(case, name)
-    wrong = [dtype for dtype, digest in found.halves.items() if got.get(dtype) != digest]
+def other_digests(found: Certificate, name: str) -> str:
+    """Whether the sample and an arm's half types are as certified."""
+    got = {"the sample": certificate.sample_digest(arms.make(name, found.case))}
+    got |= certificate.half_digests(found.case, name)
+    expected = {"the sample": found.sample, **found.halves}
+    wrong = [what for what in sorted({*got, *expected}) if got.get(what) != expected.get(what)]
     return f"differs in {', '.join(wrong)}" if wrong else MATCH
