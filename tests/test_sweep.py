@@ -126,7 +126,7 @@ def test_ties_go_to_even_unless_the_function_breaks_them() -> None:
 
 
 @pytest.mark.parametrize("op", ["Swish", "HardSwish", "com.microsoft.QuickGelu", "com.microsoft.FastGelu"])
-@pytest.mark.parametrize("first", [0, 1 << 31])
+@pytest.mark.parametrize("first", [0, 0x80000000, 0x00FF8000, 0x80FF8000])
 def test_ties_of_subnormal_halves_without_mpmath(op: str, first: int) -> None:
     """Half of the 2^24 subnormal inputs are ties to binary64: they are decided without a close call each."""
     function = find(op).function
@@ -134,6 +134,33 @@ def test_ties_of_subnormal_halves_without_mpmath(op: str, first: int) -> None:
     assert truth.tolerance == 0.0
     for k in (1, 2, 3, 5, 1001, 32767):
         assert float(truth.rounded[k]) == exact.rounded(function, float(truth.x[k])), k
+
+
+@pytest.mark.parametrize("name", [case.name for case in CASES])
+@pytest.mark.parametrize("first", [0x00000000, 0x80000000, 0x7F7F8000, 0xFF7F8000, 0x7F800000, 0xFF800000])
+def test_the_reference_is_right_at_the_ends(name: str, first: int) -> None:
+    """Signed zeros, infinities and NaNs as the contract has them (C3, C10), by two independent hands."""
+    case = find(name)
+    try:
+        arm = arms.make(arms.REFERENCE, case)
+    except OrtwinError as error:
+        pytest.skip(f"the reference has no {name}: {error}")
+    truth = Truth(case.function, blocks.BASE[:256] + np.uint32(first))
+    found = truth.measure(arm.compute(truth.x), arm)
+    assert found.max_ulp <= 1.0
+    assert (found.zero_sign, found.range, found.oddness) == (0, 0, 0)
+    assert found.classes.get("other NaN", 0) == 0 or case.op == "Identity"
+
+
+@pytest.mark.parametrize("name", ["Gelu", "Gelu-approximate=tanh", ".Mish", "HardSwish", "Swish"])
+def test_limits_of_the_gated_functions(name: str) -> None:
+    value = FUNCTIONS[name].function.value
+    with np.errstate(all="ignore"):
+        y = value(np.array([-math.inf, -1e30, -300.0, -0.0, 0.0, math.inf, math.nan])).astype(np.float32)
+    assert y[:4].tolist() == [0.0] * 4
+    assert np.signbit(y[:5]).tolist() == [True] * 4 + [False]
+    assert y[5] == math.inf
+    assert math.isnan(y[6])
 
 
 def test_worst_errors_by_mpmath() -> None:

@@ -65,8 +65,10 @@ class Case:
         return max((version for version in versions if version <= 22), default=min(versions))
 
     def dtypes(self) -> list[int]:
-        """The half types that the op table has for the op, in any version."""
-        found = frozenset[int]().union(*OPS[self.domain, self.op].dtypes.values())
+        """The half types that the op table has for the op, in any version with these attributes."""
+        table = OPS[self.domain, self.op].dtypes
+        fixed = self.family.version
+        found = frozenset[int]().union(*(types for version, types in table.items() if fixed in (None, version)))
         return [dtype for dtype in HALVES if dtype in found]
 
     def model(self, dtype: int = FLOAT) -> onnx.ModelProto:

@@ -138,6 +138,6 @@ def normal_cdf(x: Array) -> Array:
     z = x / sqrt(2), z at most 14 where the result is a binary32 number: 2^-43. Below -40 it is 0."""
 
     def tail(x: Array) -> Array:
-        return choose(x >= -40.0, x, lambda x: 0.5 * enclosed("acc_erfc", x * -(0.5**0.5)), lambda x: 0.0 * x)
+        return choose(x >= -40.0, x, lambda x: 0.5 * enclosed("acc_erfc", x * -(0.5**0.5)), np.zeros_like)
 
-    return choose(x < -0.5, x, lambda x: tail(np.maximum(x, -1e30)), lambda x: 0.5 * (1.0 + erf(x * 0.5**0.5)))
+    return choose(x < -0.5, x, tail, lambda x: 0.5 * (1.0 + erf(x * 0.5**0.5)))

@@ -56,8 +56,8 @@ class Function:
 
     value: its binary64 yardstick; error: bound of that yardstick's relative error, 0 where rounding it to binary32
     gives what rounding the true value gives. exact: an mpmath number for an mpmath number. low, high: its range,
-    rounded to binary32. halves: f(x) = x/2 + c x^2 + ..., c > 0, which decides ties of subnormal x that binary64
-    can't see.
+    rounded to binary32. halves: f(x) = x/2 + c x^2 + ..., c > 0, which decides ties of subnormal results that
+    binary64 can't see.
     """
 
     value: Map

@@ -36,7 +36,7 @@ CLASSES: Final[dict[str, int]] = {
 """Special results by bit pattern; NaNs are counted as canonical and other ones."""
 
 STICKY: Final = 2.0**-172
-"""Stands for the positive rest of f(x) - x/2 where x is subnormal: it breaks ties and moves nothing else."""
+"""Stands for the positive rest of f(x) - x/2 where x/2 is subnormal: it breaks ties and moves nothing else."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Truth:
             x = self.x.astype(np.float64)
             self.value = np.ascontiguousarray(function.value(x))
             self.tolerance = function.error * 2.0**24  # in ulp, since a value is below 2^24 of its last places
-            if function.halves and (int(bits[-1]) & ~SIGN) < SMALLEST_NORMAL:
+            if function.halves and (int(bits[-1]) & ~SIGN) < 2 * SMALLEST_NORMAL:  # where x/2 is subnormal
                 self.value = np.where(x == 0.0, self.value, x * 0.5 + STICKY)
                 self.tolerance = 0.0
             self.rounded: Floats = self.value.astype(np.float32)
