@@ -158,6 +158,13 @@ def compiled(session: nox.Session) -> None:
 
 
 @nox.session
+def exhaustive(session: nox.Session) -> None:
+    """Recompute certificates over all 2^32 inputs: nox -s exhaustive -- OPS (default all; options of ortwin verify)."""
+    install(session, wheel(session))
+    session.run("ortwin", "verify", *session.posargs)
+
+
+@nox.session
 def clang(session: nox.Session) -> None:
     """Run the test-suite on a wheel compiled by clang, where clang is present."""
     if not shutil.which("clang"):
