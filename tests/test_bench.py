@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -348,6 +349,11 @@ def test_ulp_distance() -> None:
     assert distance(math.nan, 1.0) == math.inf
     assert distance(math.inf, float(np.finfo(np.float32).max)) == 1
     assert arms.ulp_distance(np.zeros(2, np.float32), np.zeros(3, np.float32)) == math.inf
+    for half in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
+        a, b = (np.array(patterns, np.uint16).view(half) for patterns in ([0x3C00, 0x8001], [0x3C03, 0x0001]))
+        assert arms.ulp_distance(a, b) == 3
+        assert arms.ulp_distance(a, b.astype(np.float32)) == math.inf
+    assert arms.ulp_distance(np.array([1.0]), np.array([1.5])) == math.inf
 
 
 def test_absolute_distance() -> None:

@@ -21,20 +21,21 @@ static inline uint32_t ow_bits(float v) {
  * repairs, of a subnormal one too. A NaN keeps its payload, and stays signalling. */
 static inline float ow_from_f16(uint16_t h) {
     uint32_t magnitude = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16, moved = magnitude << 13;
-    uint32_t u = magnitude < 0x7c00u ? ow_bits(ow_from_bits(moved) * 0x1p112f) : moved | 0x7f800000u;
-    return ow_from_bits(u | sign);
+    uint32_t finite = ow_bits(ow_from_bits(moved) * 0x1p112f);
+    return ow_from_bits((magnitude < 0x7c00u ? finite : moved | 0x7f800000u) | sign);
 }
 
-/* Rounded once, to nearest even; a NaN must be the canonical one, as every NaN result is (C3). */
+/* Rounded once, to nearest even; a NaN must be the canonical one, as every NaN result is (C3). All cases are computed
+ * and one is chosen, which a compiler can do for many numbers at a time. */
 static inline uint16_t ow_to_f16(float v) {
-    uint32_t u = ow_bits(v) & 0x7fffffffu, sign = ow_bits(v) >> 16 & 0x8000u, h;
-    if (u >= 0x47800000u) /* 2^16 and above, NaN */
-        h = u > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    else if (u < 0x38800000u) /* below 2^-14, subnormal: of [1/2, 1) the last place is 2^-24, as theirs */
-        h = ow_bits(ow_from_bits(u) + 0.5f) - 0x3f000000u;
-    else /* a carry out of the fraction is the next exponent, out of the last exponent infinity */
-        h = (u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13;
-    return (uint16_t)(h | sign);
+    uint32_t u = ow_bits(v) & 0x7fffffffu, sign = ow_bits(v) >> 16 & 0x8000u;
+    uint32_t large = u > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    /* A carry out of the fraction is the next exponent, out of the last exponent infinity. */
+    uint32_t normal = (u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13;
+    /* The last place of [1/2, 1) is 2^-24, as that of subnormals. */
+    uint32_t subnormal = ow_bits(ow_from_bits(u) + 0.5f) - 0x3f000000u;
+    uint32_t h = u < 0x38800000u ? subnormal : normal;       /* 2^-14 */
+    return (uint16_t)((u < 0x47800000u ? h : large) | sign); /* 2^16 */
 }
 
 /* bfloat16 is the upper half of a binary32. As above: exact; rounded once, NaNs canonical, which keeps them NaNs. */
