@@ -72,6 +72,14 @@ def test_a_declined_node_is_refused_with_what_onnxruntime_says() -> None:
     assert _rig(cells.unary("Cos", 16), _ours()).refused["ortwin"].startswith("no session: ")
 
 
+def test_float16_has_a_control_and_bfloat16_has_none() -> None:
+    rig = _rig(cells.unary("Relu", 1000, "float16"), _ours())
+    assert (list(rig.bound), rig.differences["ortwin"].ulp) == (["ort", "ort again", "ortwin"], 0.0)
+    rig = _rig(cells.unary("Relu", 1000, "bfloat16"), _ours())
+    assert list(rig.bound) == ["ortwin"]
+    assert "NOT_IMPLEMENTED" in rig.refused["ort"]
+
+
 def test_a_counter_that_did_not_move_is_refused(tmp_path: Path) -> None:
     ours = _ours()
     elsewhere = tmp_path / "other.so"  # another build's counters do not count what this one executed
