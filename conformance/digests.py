@@ -22,12 +22,14 @@ from ortwin import ref
 from ortwin.ref import binary32
 from ortwin.ref.half import BFLOAT16, BINARY16
 from ortwin.ref.ops import OPS
-from ortwin.ref.tensor import FLOAT, dtype_name
+from ortwin.ref.tensor import FLOAT, FLOATS, dtype_name
 
 Array = npt.NDArray[Any]
 
 FRACTIONS: Final = (0x000000, 0x000001, 0x2AAAAA, 0x3FFFFF, 0x400000, 0x400001, 0x7FFFFE, 0x7FFFFF)
 RANDOM: Final = 4096
+STEP: Final = 61
+"""Between patterns of a half type; prime to 2, so that exponents and fractions go together in many ways."""
 
 SPECIAL: Final = (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 2.0**23 - 0.5, 2.0**23, 2.0**24 + 2.0, 2.0**31)
 
@@ -62,10 +64,12 @@ def patterns() -> Array:
 
 
 def operand(dtype: int) -> Array:
-    """Elements of any type of whole bytes: the patterns for float32, random bytes for others."""
+    """Elements of any type of whole bytes: the patterns for float32, even steps through the half types, else random."""
     if dtype == FLOAT:
         return patterns().view(np.float32)
     native = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    if dtype in FLOATS:
+        return np.arange(0, 1 << 16, STEP).astype(np.uint16).view(native)
     data = random_bytes(dtype_name(dtype), RANDOM * native.itemsize)
     if native.kind == "b":
         data = bytes(byte & 1 for byte in data)
@@ -89,7 +93,7 @@ def _op_case(domain: str, name: str, version: int, dtype: int, attributes: dict[
     x = operand(dtype)
     feeds, names, own = {"x": x}, ["x"], attributes
     if name == "Clip" and version >= 11 and attributes:  # bounds are inputs
-        if dtype == FLOAT:
+        if dtype in FLOATS:
             bounds = {key: np.array(value, x.dtype) for key, value in attributes.items()}
         else:
             bounds = {key: x[k : k + 1].reshape(()) for k, key in enumerate(attributes)}

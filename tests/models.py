@@ -32,10 +32,14 @@ Array = npt.NDArray[Any]
 Attributes = Mapping[str, Any]
 
 FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64 = 1, 2, 3, 4, 5, 6, 7, 12, 13
+FLOAT16, BFLOAT16 = 10, 16
+HALVES = (FLOAT16, BFLOAT16)
 INTEGERS = (UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64)
 # bool, float16, float64, complex64, complex128, bfloat16, the five float8: whole bytes, so Identity can copy them
 MOVED = (FLOAT, *INTEGERS, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 24)
 CANONICAL_NAN = 0x7FC00000
+HALF_NANS = {FLOAT16: 0x7E00, BFLOAT16: 0x7FC0}
+"""The canonical NaN of each half type."""
 
 VERSIONS: dict[str, tuple[int, ...]] = {
     "Identity": (1, 13, 14, 16, 19, 21, 23, 24, 25),
@@ -71,6 +75,20 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "com.microsoft.FastGelu": (1,),
 }
 """By name, after its domain if that is not ai.onnx."""
+
+BFLOAT16_FROM = {
+    **dict.fromkeys(("Relu", "Clip", "Abs", "Neg", "Reciprocal", "Sqrt", "Floor", "Ceil", "Sign"), 13),
+    **dict.fromkeys(("Exp", "Log", "Tanh", "Sigmoid", "Erf"), 13),
+    "LeakyRelu": 16,
+    "Gelu": 20,
+    **dict.fromkeys(
+        ("ThresholdedRelu", "HardSigmoid", "HardSwish", "Round", "Softsign", "Elu", "Selu", "Softplus", "Mish"), 22
+    ),
+    "Swish": 24,
+    "Celu": 28,
+    **dict.fromkeys(("com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.FastGelu"), 1),
+}
+"""The first version of an op that takes bfloat16. float16 all versions take, but for Celu-12."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +126,10 @@ def numpy_dtype(dtype: int) -> np.dtype[Any]:
 def dtypes(op: str, version: int) -> tuple[int, ...]:
     if op == "Identity":
         return MOVED
-    return (FLOAT, *INTEGERS) if op == "Clip" and version >= 12 else (FLOAT,)
+    integers = INTEGERS if op == "Clip" and version >= 12 else ()
+    if version >= BFLOAT16_FROM[op]:
+        return (FLOAT, *HALVES, *integers)
+    return (FLOAT,) if (op, version) == ("Celu", 12) else (FLOAT, FLOAT16, *integers)
 
 
 ROWS = [Row(op, version, dtype) for op in VERSIONS for version in VERSIONS[op] for dtype in dtypes(op, version)]
@@ -119,8 +140,13 @@ KERNELS = [
     Row("com.microsoft.FastGelu", 1),  # the others of com.microsoft run the loops of Gelu and Swish
     *(Row("Clip", 13, dtype) for dtype in INTEGERS),
     *(Row("Identity", 25, dtype) for dtype in (UINT8, 10, 11, 15)),  # copies of 1, 2, 8 and 16 bytes
+    Row("HardSwish", 22, FLOAT16),
+    Row("Swish", 24, BFLOAT16),
 ]
-"""One row for each loop of the C library."""
+"""One row for each loop of the C library; of those of the half types, one each: the others are in HALF_KERNELS."""
+
+HALF_KERNELS = [Row(op, VERSIONS[op][-1], dtype) for op in VERSIONS if op != "Identity" for dtype in HALVES]
+"""One row for each loop over a half type."""
 
 ISAS = [
     pytest.param(name, marks=pytest.mark.skip(reason=f"isa {name} is not available: {why}") if why else ())
@@ -185,7 +211,10 @@ def with_arguments(row: Row, arguments: Arguments, shape: Sequence[int | str | N
 
 
 def arguments(row: Row) -> list[Arguments]:
-    """The defaults, then values that make every branch of the op matter."""
+    """The defaults, then values that make every branch of the op matter; for the half types, one that does."""
+    if row.dtype in HALVES:
+        some = arguments(Row(row.op, row.version))
+        return [some[0], some[-1]] if row.op == "Gelu" or (row.op == "Clip" and row.version >= 11) else some[:2]
     subnormal, huge, inf, nan = 2.0**-140, 3.0e38, float("inf"), float("nan")
     if row.op == "Gelu":
         return [Arguments(), *(Arguments((("approximate", text),)) for text in ("none", "tanh"))]
@@ -233,7 +262,7 @@ def specials() -> Array:
 
 @functools.cache
 def sample(dtype: int, count: int = 509, seed: int = 1) -> Array:
-    """count values of an element type: for float32 the special ones first, then random bits; read-only."""
+    """count values of an element type, special ones and random bits mixed; read-only."""
     item = numpy_dtype(dtype)
     random = np.random.default_rng(seed)
     bits: Array = np.frombuffer(random.bytes(count * item.itemsize), np.uint8)
@@ -247,6 +276,9 @@ def sample(dtype: int, count: int = 509, seed: int = 1) -> Array:
         half[:] = random.normal(0.0, 2.0, half.size).astype(np.float32)
         half[::2] *= np.float32(20)  # the tails of the exponential family
         array = array[random.permutation(count)]
+    elif dtype in HALVES:
+        with np.errstate(all="ignore"):
+            array[::2] = sample(FLOAT, count, seed)[::2].astype(item)
     elif dtype in INTEGERS:
         limits = np.iinfo(item)
         edges = np.array([limits.min, limits.max, 0, 1, 2, 3, 4, 7, 99, 100, 101], item)

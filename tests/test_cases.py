@@ -13,6 +13,7 @@ import pytest
 
 from models import (
     AVAILABLE,
+    BFLOAT16,
     CANONICAL_NAN,
     FLOAT,
     INTEGERS,
@@ -244,3 +245,30 @@ def test_b21_a_missing_float_bound_is_the_largest_finite_number(name: str) -> No
     want = np.array([largest, -largest, largest, -largest, 0, -0.0], np.float32)
     for version, given in ((1, Arguments()), (6, Arguments()), (11, Arguments()), (13, Arguments(bounds=(None, None)))):
         check_everywhere(arm(name, with_arguments(Row("Clip", version), given)), x, want)
+
+
+# B27: bfloat16 is rounded step by step, if it is computed at all; B28: bfloat16 by cutting bits off
+
+
+def bfloat16(numbers: list[float]) -> Array:
+    return np.array(numbers, np.float32).astype(numpy_dtype(BFLOAT16))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_b27_bfloat16_is_computed_in_binary32_and_rounded_once(name: str) -> None:
+    x = bfloat16([0.5, -0.5, 3e38, np.nan])
+    for row, want in (
+        (Row("Relu", 14, BFLOAT16), [0.5, 0.0, 3e38, np.nan]),
+        (Row("Sigmoid", 13, BFLOAT16), [0.62109375, 0.376953125, 1.0, np.nan]),
+    ):
+        check_everywhere(arm(name, with_arguments(row, Arguments())), x, bfloat16(want))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_b28_bfloat16_rounds_ties_to_even_and_keeps_a_nan_a_nan(name: str) -> None:
+    """What is narrowed is LeakyRelu's alpha, which 1 is multiplied by: -1 times -alpha."""
+    patterns = {0x3F808000: 0x3F80, 0x3F818000: 0x3F82, 0x7F800001: 0x7FC0, 0xFF800001: 0x7FC0, 0x7F7FFFFF: 0x7F80}
+    for pattern, want in patterns.items():
+        alpha = -float(bits(pattern)[0])
+        run = arm(name, with_arguments(Row("LeakyRelu", 16, BFLOAT16), Arguments((("alpha", alpha),))))
+        check_everywhere(run, bfloat16([-1.0]), np.array([want], np.uint16).view(numpy_dtype(BFLOAT16)))

@@ -549,7 +549,9 @@ def test_model_without_inputs() -> None:
         (one_node("Relu", 14, dtype=TensorProto.INT32), "node 'Relu_0' (Relu-14): input 'x' is int32, not float32"),
         (one_node("Abs", 13, dtype=TensorProto.DOUBLE), "input 'x' is float64, not float32"),
         (one_node("Clip", 11, dtype=TensorProto.INT64), "(Clip-11): input 'x' is int64, not float32"),
-        (one_node("Clip", 13, dtype=TensorProto.FLOAT16), "input 'x' is float16"),
+        (one_node("Clip", 12, dtype=TensorProto.BFLOAT16), "(Clip-12): input 'x' is bfloat16, not float32 or"),
+        (one_node("Exp", 6, dtype=TensorProto.BFLOAT16), "input 'x' is bfloat16, not float32 or float16"),
+        (one_node("Celu", 12, dtype=TensorProto.FLOAT16), "input 'x' is float16, not float32"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_when_the_session_is_built_c9(model: onnx.ModelProto, message: str) -> None:

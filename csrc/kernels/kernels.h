@@ -30,7 +30,7 @@ typedef struct ow_params {
     } lo, hi;
 } ow_params;
 
-/* y[i] = f(x[i]), 0 <= i < n. */
+/* y[i] = f(x[i]), 0 <= i < n. The parameters are binary32 for every float type. */
 typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *params);
 
 /* clang-format off */

@@ -1,5 +1,7 @@
 /* The kernels just defined, as the initialiser of an ow_kernels. */
-#define K(name) .unary[OW_KERNEL_##name][OW_F32] = name##_f32,
+#define K(name)                                                                                   \
+    .unary[OW_KERNEL_##name][OW_F32] = name##_f32, .unary[OW_KERNEL_##name][OW_F16] = name##_f16, \
+    .unary[OW_KERNEL_##name][OW_BF16] = name##_bf16,
 #define CLIP(dtype, suffix) .unary[OW_KERNEL_clip][dtype] = clip_##suffix
 #define OW_KERNEL_TABLE                      \
     {                                        \

@@ -1,5 +1,7 @@
 #include "run/ops.h"
 
+#include "simd/half.h"
+
 #include <float.h>
 #include <math.h> /* NAN, isnan: macros only */
 #include <stdarg.h>
@@ -8,11 +10,13 @@
 
 #define BIT(dtype) (1u << (dtype))
 #define F32 BIT(OW_F32)
+#define F16 BIT(OW_F16)
+#define BF16 BIT(OW_BF16)
 #define INTEGERS \
     (BIT(OW_I8) | BIT(OW_I16) | BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U8) | BIT(OW_U16) | BIT(OW_U32) | BIT(OW_U64))
-#define ANY                                                                                                  \
-    (F32 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F16) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_BF16) | \
-     BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
+#define ANY                                                                                                     \
+    (F32 | F16 | BF16 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_F8E4M3FN) | \
+     BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
 
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
 #define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0, NULL, NULL}
@@ -132,9 +136,33 @@ static void spread_nan(ow_params *params) {
         params->alpha = params->beta = NAN;
 }
 
+/* The largest finite number of a float type, as binary32. */
+static float largest_finite(int32_t dtype) {
+    return dtype == OW_F16 ? 0x1.ffcp15f : dtype == OW_BF16 ? 0x1.fep127f : FLT_MAX;
+}
+
+static int is_float(int32_t dtype) { return dtype == OW_F32 || dtype == OW_F16 || dtype == OW_BF16; }
+
+/* A number of a float type as binary32, exactly. */
+static float read_float(int32_t dtype, const void *data) {
+    float value;
+    uint16_t half;
+    if (dtype == OW_F32) {
+        memcpy(&value, data, sizeof value);
+        return value;
+    }
+    memcpy(&half, data, sizeof half);
+    return dtype == OW_F16 ? ow_from_f16(half) : ow_from_bf16(half);
+}
+
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper) {
-    switch (dtype) { /* C10d: a missing bound is the lowest or largest finite value */
-    case OW_F32: params->alpha = -FLT_MAX, params->beta = FLT_MAX; break;
+    if (is_float(dtype)) { /* C10d: a missing bound is the lowest or largest finite value */
+        params->alpha = lower ? read_float(dtype, lower) : -largest_finite(dtype);
+        params->beta = upper ? read_float(dtype, upper) : largest_finite(dtype);
+        spread_nan(params);
+        return;
+    }
+    switch (dtype) {
     case OW_I8: params->lo.i8 = INT8_MIN, params->hi.i8 = INT8_MAX; break;
     case OW_I16: params->lo.i16 = INT16_MIN, params->hi.i16 = INT16_MAX; break;
     case OW_I32: params->lo.i32 = INT32_MIN, params->hi.i32 = INT32_MAX; break;
@@ -146,11 +174,19 @@ void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const v
     }
     size_t size = ow_item_size(dtype);
     if (lower)
-        memcpy(dtype == OW_F32 ? (void *)&params->alpha : params->lo.raw, lower, size);
+        memcpy(params->lo.raw, lower, size);
     if (upper)
-        memcpy(dtype == OW_F32 ? (void *)&params->beta : params->hi.raw, upper, size);
-    if (dtype == OW_F32)
-        spread_nan(params);
+        memcpy(params->hi.raw, upper, size);
+}
+
+/* Clip's bounds as attributes, which are binary32 for every type. The preset, which version 6 does not tell from a
+ * bound that is given, stands for a missing one (C10d). */
+static void clip_attributes(ow_params *params, int32_t dtype) {
+    if (params->alpha == -FLT_MAX)
+        params->alpha = -largest_finite(dtype);
+    if (params->beta == FLT_MAX)
+        params->beta = largest_finite(dtype);
+    spread_nan(params);
 }
 
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
@@ -211,7 +247,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         if (view->inputs[k].dtype)
             return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
     if (op->kernel == OW_KERNEL_clip) {
-        spread_nan(&params);
+        clip_attributes(&params, dtype);
         for (size_t k = 1; k < node->input_count; k++) {
             const ortwin_operand *bound = &view->inputs[k];
             if (bound->dtype && bound->dtype != dtype)

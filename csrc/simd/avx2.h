@@ -8,6 +8,7 @@
 typedef __m256 vf;
 typedef __m256 vm;
 typedef __m256i vi;
+typedef __m128i vh;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __m256i part_mask(size_t n) {
@@ -19,6 +20,29 @@ static inline vf vf_load_part(const unsigned char *p, size_t n) {
     return _mm256_maskload_ps((const void *)p, part_mask(n));
 }
 static inline void vf_store_part(unsigned char *p, vf v, size_t n) { _mm256_maskstore_ps((void *)p, part_mask(n), v); }
+
+static inline vh vh_load(const unsigned char *p) { return _mm_loadu_si128((const void *)p); }
+static inline void vh_store(unsigned char *p, vh h) { _mm_storeu_si128((void *)p, h); }
+/* Nothing masks lanes of 16 bits, so a part goes through a vector in memory. */
+static inline vh vh_load_part(const unsigned char *p, size_t n) {
+    uint16_t lanes[WIDTH] = {0};
+    memcpy(lanes, p, n * sizeof lanes[0]);
+    return _mm_loadu_si128((const void *)lanes);
+}
+static inline void vh_store_part(unsigned char *p, vh h, size_t n) {
+    uint16_t lanes[WIDTH];
+    _mm_storeu_si128((void *)lanes, h);
+    memcpy(p, lanes, n * sizeof lanes[0]);
+}
+/* VCVTPH2PS and VCVTPS2PH keep subnormals whatever MXCSR says (Intel SDM vol. 2). */
+static inline vf vf_from_f16(vh h) { return _mm256_cvtph_ps(h); }
+static inline vh vf_to_f16(vf v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vf vf_from_bf16(vh h) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)); }
+static inline vh vf_to_bf16(vf v) {
+    __m256i u = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    u = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
+}
 
 static inline vf vf_set(float v) { return _mm256_set1_ps(v); }
 static inline vf vf_from_bits(uint32_t u) { return _mm256_castsi256_ps(_mm256_set1_epi32((int)u)); }

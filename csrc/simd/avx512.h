@@ -8,6 +8,7 @@
 typedef __m512 vf;
 typedef __mmask16 vm;
 typedef __m512i vi;
+typedef __m256i vh;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __mmask16 part_mask(size_t n) { return (__mmask16)((1u << n) - 1u); }
@@ -18,6 +19,24 @@ static inline vf vf_load_part(const unsigned char *p, size_t n) {
 }
 static inline void vf_store_part(unsigned char *p, vf v, size_t n) {
     _mm512_mask_storeu_ps((void *)p, part_mask(n), v);
+}
+
+static inline vh vh_load(const unsigned char *p) { return _mm256_loadu_si256((const void *)p); }
+static inline void vh_store(unsigned char *p, vh h) { _mm256_storeu_si256((void *)p, h); }
+static inline vh vh_load_part(const unsigned char *p, size_t n) {
+    return _mm256_maskz_loadu_epi16(part_mask(n), (const void *)p);
+}
+static inline void vh_store_part(unsigned char *p, vh h, size_t n) {
+    _mm256_mask_storeu_epi16((void *)p, part_mask(n), h);
+}
+/* VCVTPH2PS and VCVTPS2PH keep subnormals whatever MXCSR says (Intel SDM vol. 2). VCVTNEPS2BF16 would not. */
+static inline vf vf_from_f16(vh h) { return _mm512_cvtph_ps(h); }
+static inline vh vf_to_f16(vf v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vf vf_from_bf16(vh h) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)); }
+static inline vh vf_to_bf16(vf v) {
+    __m512i u = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    u = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(u, 16));
 }
 
 static inline vf vf_set(float v) { return _mm512_set1_ps(v); }
