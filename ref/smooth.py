@@ -2,7 +2,8 @@
 
 With a = |x| each is base + e^-s F(a) or base + x e^-s F(a), F by segments around a centre; base is 0, x or x / 2,
 chosen so that what is added to it is small or steady. The power is taken 2^64 times too large until the last step,
-which so is the only one to round a subnormal result. The errors named are the largest found on one in 61 inputs.
+which so is the only one to round a subnormal result. The errors named are the largest found over all inputs between
+2^-32 and 2^8 in magnitude and one in 61 of the others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def with_power(s: Segment, t: float, q: float, p: float) -> float:
 
 class Gelu(Unary):
     """x Phi(x), Phi the normal distribution's: for |x| < 1/2 x / 2 - e^-s a (1/2 - Phi(a)) e^s, else
-    max(x, 0) - e^-s a Phi(-a) e^s, where s = a^2 / 2. At most 0.889 ulp off."""
+    max(x, 0) - e^-s a Phi(-a) e^s, where s = a^2 / 2. At most 0.934 ulp off."""
 
     def value(self, x: float) -> float:
         if x != x:
@@ -58,7 +59,7 @@ def positive(x: float) -> float:
 
 
 class Softplus(Unary):
-    """log(1 + e^x) = max(x, 0) + e^-a log(1 + e^-a) e^a; for |x| < 1/6 x / 2 + log(2 cosh(x / 2)). At most 0.781 ulp
+    """log(1 + e^x) = max(x, 0) + e^-a log(1 + e^-a) e^a; for |x| < 1/6 x / 2 + log(2 cosh(x / 2)). At most 0.800 ulp
     off, monotone."""
 
     def value(self, x: float) -> float:
@@ -84,7 +85,7 @@ class Softplus(Unary):
 
 
 class Mish(Unary):
-    """x tanh(log(1 + e^x)) = base + x e^-a F(a), base = x / 2 for -2/3 < x < 5/24, else max(x, 0). At most 0.907 ulp
+    """x tanh(log(1 + e^x)) = base + x e^-a F(a), base = x / 2 for -2/3 < x < 5/24, else max(x, 0). At most 0.940 ulp
     off."""
 
     def value(self, x: float) -> float:

@@ -141,7 +141,7 @@ def test_swish_at_most_one_ulp_for_any_alpha(alpha: float) -> None:
 
 
 @pytest.mark.parametrize("op", ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Elu", "Selu", "Celu", "Softplus"])
-@pytest.mark.parametrize("first", [2.0**-5, 0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
+@pytest.mark.parametrize("first", [2.0**-6, 2.0**-5, 0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
 def test_monotone_over_a_whole_binade(op: str, first: float) -> None:
     start = int(np.float32(first).view(np.uint32))
     up = np.arange(start, start + 2**23 + 1, dtype=np.uint32).view(np.float32)

@@ -2,7 +2,10 @@
  *
  * With a = |x| each is base + e^-s F(a) or base + x e^-s F(a), F by segments: c0 + t q(t), t = a - centre. base is 0, x
  * or x / 2, chosen so that what is added to it is small or steady. The power comes 2^64 times too large, so that only
- * the last fma rounds a result that is subnormal. Domain: all inputs. */
+ * the last fma rounds a result that is subnormal.
+ *
+ * Domain: all inputs. Errors are the largest found: over all inputs between 2^-32 and 2^8 in magnitude and one in 61 of
+ * the others. "Monotone" was checked on every input. */
 #include "kernels/smooth_tables.h"
 
 static const ow_segments gelu_segments = SEGMENTS(GELU_SEGMENTS);
@@ -13,7 +16,7 @@ static const ow_segments mish_segments = SEGMENTS(MISH_SEGMENTS);
 static inline vf with_power(vf_segment s, vf t, vf q, vf p) { return vf_fma(t, vf_fma(q, p, q), vf_mul(s.c0, p)); }
 
 /* x Phi(x), Phi the normal distribution's: s = a^2 / 2, carried as s + s_low. For a < 1/2 base is x / 2, F is
- * -a (Phi(a) - 1/2) e^s; else base is max(x, 0), F is -a Phi(-a) e^s. Below -14.43 the result is -0. Error: 0.889 ulp. */
+ * -a (Phi(a) - 1/2) e^s; else base is max(x, 0), F is -a Phi(-a) e^s. Below -14.43 the result is -0. Error: 0.934 ulp. */
 UNARY(gelu) {
     UNUSED_ATTRIBUTES;
     const vf half = vf_set(0.5f);
@@ -30,7 +33,7 @@ UNARY(gelu) {
 /* log(1 + e^x) = max(x, 0) + e^-a F(a), F(a) = log(1 + e^-a) e^a, v = 1 + 3 a / 4; from a = 18.7 on F is 1. For a < 1/6
  * it is x / 2 + log(2 cosh(a / 2)), whose second part is flat: no rounding of it can outweigh a step of x, which keeps
  * it monotone. The sum is taken in two steps, above 0.4375 with x last, below it first: what is rounded twice is at most
- * half of the result. Error: 0.781 ulp; monotone. */
+ * half of the result. Error: 0.800 ulp; monotone. */
 UNARY(softplus) {
     UNUSED_ATTRIBUTES;
     const vf one = vf_set(1.0f), zero = vf_set(0.0f);
@@ -47,7 +50,7 @@ UNARY(softplus) {
 
 /* x tanh(log(1 + e^x)) = base + x e^-a F(a), base = x / 2 for -2/3 < x < 5/24. F by 16 segments for each sign, named by
  * v = 1 + 3 a / 4, for x > 0 by 16 (1 + 1.2 a). x e^-a is carried as s + s_low, to begin with without 1 + p. Error:
- * 0.907 ulp. */
+ * 0.940 ulp. */
 UNARY(mish) {
     UNUSED_ATTRIBUTES;
     const vf zero = vf_set(0.0f), end = vf_set(112.0f);

@@ -141,8 +141,12 @@ class Tables:
     def _python_table(self, name: str, lines: Sequence[Sequence[str]], formula: str) -> None:
         self.python += [f"# {formula}"] if formula else []
         self.python += [f"{name}: Final = table(", '    """']
-        indents = {"initial_indent": "    ", "subsequent_indent": "        "}
-        self.python += [textwrap.fill(" ".join(line), 120, **indents, break_on_hyphens=False) for line in lines]
+        self.python += [
+            textwrap.fill(
+                " ".join(line), 120, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+            )
+            for line in lines
+        ]
         self.python += ['    """', ")"]
 
     def write(self) -> None:
