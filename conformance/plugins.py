@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortwin.conformance.ortvalues import quiet_options
 from ortwin.fast.library import Library, LibraryError
 from ortwin.fast.ort import LEVELS, onnxruntime, ort_session, register
 
@@ -78,7 +79,7 @@ def assigned_nodes(session: Any) -> list[tuple[str, str, str]]:
 
 def _options(threads: int, graph_optimization: str) -> Any:
     ort = onnxruntime()
-    options = ort.SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[graph_optimization])
     return options
