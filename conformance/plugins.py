@@ -52,7 +52,7 @@ def load(name: str, path: str | Path) -> Plugin:
 def plugin_session(plugin: Plugin, model: bytes, threads: int, isa: str | None = None) -> Any:
     """A session in which only this provider executes nodes; ONNX Runtime's exceptions where it can't."""
     if plugin.library is not None:
-        return ort_session(model, threads=threads, isa=isa, name=plugin.name)
+        return ort_session(model, threads=threads, isa=isa, name=plugin.name, session_options=quiet_options())
     ort = onnxruntime()
     options = _options(threads, "as-written")
     options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == plugin.ep_name], {})

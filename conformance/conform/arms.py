@@ -13,6 +13,7 @@ elsewhere: they promise no more. What an arm is not able to run on this machine 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pickle
 import shutil
@@ -214,7 +215,8 @@ class Interpreted(Arm):
         if self._process is not None:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 assert pipe is not None
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # what was not sent when it ended
+                    pipe.close()
             self._process.wait()
             self._process = None
         if self._folder is not None:

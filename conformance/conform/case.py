@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -45,7 +45,7 @@ class Operand:
 
     dtype: int
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes = field(repr=False)
 
     @property
     def array(self) -> Array:

@@ -90,6 +90,9 @@ CONTRIBUTED: Final = {
 }
 """Ops of which the onnx package has no schema; any other is taken to have neither attributes nor further inputs."""
 
+LEGACY: Final = "consumed_inputs"
+"""An attribute that the first versions have, which carries no meaning."""
+
 TEXTS: Final = {"approximate": ("tanh", "none", "quadratic")}
 """Values of attributes that are text, the last being one that no op knows."""
 
@@ -141,8 +144,6 @@ def settings(rule: Rules, dtype: int, few: bool) -> list[Setting]:
     for name, kind in rule.attributes.items():
         if kind == AttrType.STRING:
             found += [((name, text),) for text in TEXTS.get(name, ())]
-        elif name == "consumed_inputs":
-            found.append(((name, (0,)),))
     made = [Setting(attributes, required) for attributes in found]
     if "scalar?" in rule.further:
         count = rule.further.count("scalar?")
@@ -153,6 +154,8 @@ def settings(rule: Rules, dtype: int, few: bool) -> list[Setting]:
         made += [Setting((), (*required, *some)) for some in partial if len(some) <= count]
     if "row?" in rule.further:
         made.append(Setting((), (*required, "row")))
+    if LEGACY in rule.attributes:
+        made.append(Setting(((LEGACY, (0,)),), required))
     return made
 
 
@@ -258,19 +261,32 @@ def _recipes(op: Op, level: Level, seed: int) -> Iterator[Recipe]:
     for dtype in sorted({dtype for dtypes in op.dtypes.values() for dtype in dtypes}):
         versions = [version for version in op.versions if dtype in op.dtypes[version]]
         choices = {version: settings(rules(op, version), dtype, level.few) for version in versions}
-        yield from _pairwise(versions, choices, dtype, level, seed)
+        for alike in _alike(op, versions):
+            yield from _pairwise(alike, choices, dtype, level, seed)
         yield from _whole(versions, choices, dtype, level)
     for version in op.versions:
         for dtype in _declined_types(op, version):
             yield Recipe(version, dtype, settings(rules(op, version), dtype, True)[0], (3,), "normal")
 
 
+def _alike(op: Op, versions: Sequence[int]) -> list[list[int]]:
+    """The versions in groups that have the same rules, but for the hint of the first ones."""
+    groups: dict[str, list[int]] = {}
+    for version in versions:
+        rule = rules(op, version)
+        own = {name: kind for name, kind in rule.attributes.items() if name != LEGACY}
+        groups.setdefault(repr((own, rule.further)), []).append(version)
+    return list(groups.values())
+
+
 def _pairwise(
     versions: Sequence[int], choices: Mapping[int, Sequence[Setting]], dtype: int, level: Level, seed: int
 ) -> Iterator[Recipe]:
     """Every pair of values of any two axes."""
-    constants = (False, True) if any(setting.further for made in choices.values() for setting in made) else (False,)
-    longest = max(len(made) for made in choices.values())
+    further = any(setting.further for version in versions for setting in choices[version])
+    further = any(setting.further for version in versions for setting in choices[version])
+    constants = (False, True) if further else (False,)
+    longest = max(len(choices[version]) for version in versions)
     axes = (versions, level.shapes, level.offsets, (False, True), range(longest), values.KINDS, constants)
     for row in covering(tuple(len(axis) for axis in axes), seed):
         version, setting = versions[row[0]], row[4]

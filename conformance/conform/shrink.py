@@ -5,9 +5,12 @@ hypothesis is an extra (`pip install ortwin[conform]`), imported when something 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
+
+import numpy as np
 
 from ortwin.conformance.conform.case import Case, operand
 
@@ -49,10 +52,12 @@ def _find(strategy: Any, fails: Callable[[Case], bool]) -> Case | None:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    try:
-        found: Case = find(strategy, fails, settings=chosen)
-    except NoSuchExample:
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice for writers of tests, such as that a case is large
+        try:
+            found: Case = find(strategy, fails, settings=chosen)
+        except NoSuchExample:
+            return None
     return found
 
 
@@ -91,7 +96,9 @@ def _fewer(case: Case, at: Callable[[Case], int | None]) -> Case:
     from hypothesis import strategies as st
 
     wrong, x = at(case), case.x
-    if len(x.shape) != 1 or x.size < 2:
+    if len(x.shape) != 1 and x.size > 1:
+        return _narrower(case, at)
+    if x.size < 2:
         return case
     centre = wrong if wrong is not None and wrong >= 0 else None
 
@@ -101,6 +108,21 @@ def _fewer(case: Case, at: Callable[[Case], int | None]) -> Case:
 
     most = (centre, x.size - 1 - centre) if centre is not None else (0, x.size)
     strategy = st.builds(build, before=st.integers(0, most[0]), after=st.integers(0, most[1]))
+    return _find(strategy, lambda smaller: at(smaller) is not None) or case
+
+
+def _narrower(case: Case, at: Callable[[Case], int | None]) -> Case:
+    """Every dimension whole, or only the place of the first wrong element in it."""
+    from hypothesis import strategies as st
+
+    x, wrong = case.x, at(case)
+    position = np.unravel_index(max(0, wrong or 0), x.shape)
+
+    def build(whole: Sequence[bool]) -> Case:
+        part = x.array[tuple(slice(None) if w else slice(k, k + 1) for w, k in zip(whole, position, strict=True))]
+        return replace(case, inputs=(operand(part, x.dtype), *case.inputs[1:]))
+
+    strategy = st.builds(build, whole=st.tuples(*[st.booleans()] * len(x.shape)))
     return _find(strategy, lambda smaller: at(smaller) is not None) or case
 
 
