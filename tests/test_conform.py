@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builds import build_library
+from builds import ROOT, build_library
 from ortwin import fast
 from ortwin.conformance.conform import arms, values
 from ortwin.conformance.conform.arms import Arm, Fast, Interpreted, Reference
@@ -548,6 +550,15 @@ def test_requests_that_cannot_be_met(words: list[str], sentence: str, capsys: Ca
     assert (code, out) == (2, "")
     assert err.startswith(f"ortwin: {sentence}")
     assert err.count("\n") == 1
+
+
+def test_lanes_and_extras_name_what_there_is() -> None:
+    """noxfile.py can't ask the library which arms there are; the sentence about the extra must be true."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
+    (found,) = [n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "ARMS"]
+    assert eval(compile(ast.Expression(found), "noxfile.py", "eval")) == OURS
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["conform"][0].startswith("hypothesis")
 
 
 def test_ops_by_either_name(capsys: Capture) -> None:
