@@ -28,7 +28,10 @@ def name(op: Op) -> str:
 def by_type(op: Op, level: str) -> dict[int, list[Recipe]]:
     """The recipes of an op on each element type that is computed."""
     found: dict[int, list[Recipe]] = defaultdict(list)
-    for recipe in Generator(0, level).recipes(name(op)):
+    if level == "full":  # one type of each kind is enough of so many
+        chosen = {FLOAT, 3, 10, 14}
+        op = Op(op.name, {version: dtypes & chosen for version, dtypes in op.dtypes.items()}, op.make, op.domain)
+    for recipe in Generator(0, level, {("", ""): op}).recipes(name(op)):
         if recipe.dtype in op.dtypes[recipe.version]:
             found[recipe.dtype].append(recipe)
     return found
@@ -74,12 +77,13 @@ def test_a_count_beyond_the_level_draws_more() -> None:
 # coverage
 
 
-@given(st.lists(st.integers(1, 6), min_size=2, max_size=6), st.integers(0, 3))
+@given(st.lists(st.integers(1, 6), min_size=3, max_size=6), st.integers(0, 3), st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_covering_has_every_pair(sizes: list[int], seed: int) -> None:
-    rows = covering(tuple(sizes), seed)
+def test_covering_has_every_pair(sizes: list[int], seed: int, apart: bool) -> None:
+    rows = covering(tuple(sizes), seed, (0, 1) if apart else ())
     for a, b in itertools.combinations(range(len(sizes)), 2):
-        assert {(row[a], row[b]) for row in rows} == set(itertools.product(range(sizes[a]), range(sizes[b])))
+        found = {(row[a], row[b]) for row in rows}
+        assert found == set(itertools.product(range(sizes[a]), range(sizes[b]))) or (apart and (a, b) == (0, 1))
     most = sorted(sizes)[-2:]
     assert len(rows) <= most[0] * most[1] + sum(a * b for a, b in itertools.combinations(sizes, 2))
 
@@ -95,7 +99,8 @@ def test_every_version_and_type_on_every_axis(op: Op, level: str) -> None:
         seen |= {(recipe.version, dtype) for recipe in recipes}
         for version in versions:
             own = [recipe for recipe in recipes if recipe.version == version]
-            assert {recipe.shape for recipe in own} >= set(axes.shapes)
+            if level == "full":
+                assert {recipe.shape for recipe in own} >= set(axes.shapes)
             assert {recipe.offset for recipe in own} >= set(axes.offsets)
             assert {recipe.kind for recipe in own} >= set(values.KINDS)
             assert {recipe.in_place for recipe in own} == {False, True}
@@ -108,8 +113,8 @@ def test_every_version_and_type_on_every_axis(op: Op, level: str) -> None:
         assert kinds >= set(itertools.product(newest, values.KINDS))
         for length in axes.large:
             large = [r for r in recipes if int(np.prod(r.shape)) >= length - 8]
-            assert {recipe.threads for recipe in large} >= set(axes.threads)
-    assert seen == table
+            assert {recipe.threads for recipe in large} >= set(axes.threads[-1:] if axes.few else axes.threads)
+    assert seen == (table if level == "quick" else {row for row in table if row[1] in (FLOAT, 3, 10, 14)})
 
 
 def test_lengths_ranks_and_offsets_of_the_levels() -> None:
@@ -161,7 +166,6 @@ def test_operands_after_the_first_are_given_and_left_out() -> None:
 @pytest.mark.parametrize("dtype", sorted(BYTE_SIZED), ids=dtype_name)
 def test_every_special_value_in_every_lane(dtype: int) -> None:
     recipes = [(k, r) for k, r in enumerate(QUICK.recipes("Identity")) if r.kind == "lanes" and r.dtype == dtype]
-    assert {recipe.in_place for _, recipe in recipes} == {False, True}
     lanes = max(16, 64 // item_size(dtype)) if item_size(dtype) < 16 else 4
     for index, _ in recipes:
         x = QUICK.case("Identity", index).x

@@ -106,6 +106,10 @@ class Cache(Generic[T]):
         return kept
 
 
+model_of: Final = Cache(Case.model)
+"""The models of the cases last run, which arms share."""
+
+
 class Buffers:
     """x and y of a case in memory, y being x's where the case is in place, else filled with what it will not hold."""
 
@@ -145,7 +149,7 @@ class Reference(Arm):
 
     def __init__(self) -> None:
         super().__init__("ref")
-        self._session = Cache(lambda case: ref.Session(case.model()))
+        self._session = Cache(lambda case: ref.Session(model_of(case)))
 
     def run(self, case: Case) -> Outcome:
         try:
@@ -162,7 +166,6 @@ class Interpreted(Arm):
         super().__init__("ref:interpreted")
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._model = Cache(lambda case: case.model())
 
     def run(self, case: Case) -> Outcome:
         if case.x.size > INTERPRETED_MOST:
@@ -171,7 +174,7 @@ class Interpreted(Arm):
         assert process.stdin is not None
         feeds = {name: np.array(array) for name, array in case.feeds.items()}
         try:
-            pickle.dump((self._model(case), feeds), process.stdin)
+            pickle.dump((model_of(case), feeds), process.stdin)
             process.stdin.flush()
         except BrokenPipeError:
             self._ended()
@@ -233,7 +236,7 @@ class Fast(Arm):
 
     def __init__(self, isa: str) -> None:
         super().__init__(f"fast:{isa}", unavailable=isas()[isa])
-        self._session = Cache(lambda case: Session(case.model(), case.threads, isa))
+        self._session = Cache(lambda case: Session(model_of(case), case.threads, isa))
 
     def run(self, case: Case) -> Outcome:
         try:
@@ -313,7 +316,7 @@ def provider(isa: str) -> Arm:
 
     def session(case: Case, report: Path | None = None) -> Any:
         options = quiet_options()
-        return ort_session(case.model(), threads=case.threads, isa=isa, session_options=options, report=report)
+        return ort_session(model_of(case), threads=case.threads, isa=isa, session_options=options, report=report)
 
     def make(case: Case) -> Any:
         try:
@@ -347,7 +350,7 @@ def ort_cpu() -> Arm:
     onnxruntime()
 
     def make(case: Case) -> Any:
-        return plugins.cpu_session(case.model(), case.threads, "as-written")
+        return plugins.cpu_session(model_of(case), case.threads, "as-written")
 
     return InOrt("ort-cpu", False, make, None)
 
@@ -357,7 +360,7 @@ def plugin(name: str, path: str) -> Arm:
     loaded = plugins.load(name, path)
 
     def make(case: Case) -> Any:
-        session = plugins.plugin_session(loaded, case.model(), case.threads)
+        session = plugins.plugin_session(loaded, model_of(case), case.threads)
         _check_owner(session, case, loaded.ep_name)
         return session
 

@@ -10,6 +10,7 @@ attribute is written as in a URL.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import urllib.parse
@@ -123,7 +124,7 @@ class Case:
     def _settings(self) -> tuple[tuple[str, int, int], ...]:
         return ("offset", self.offset, 0), ("threads", self.threads, 1)
 
-    @property
+    @functools.cached_property
     def signature(self) -> str:
         """Equal for cases that have the same model."""
         others = [i.text if i is not None and self.constant else dtype_name(i.dtype if i else 0) for i in self.inputs]

@@ -3,8 +3,9 @@
 What there is to cover is read from the op table of the reference and from the schemas of ONNX, so ops, versions and
 element types that are added come in by themselves. Per op and element type, every pair of values of any two axes
 (version, shape, offset, in place, setting, kind of values, constant operands) is in some case: those of the two longest
-axes by taking their product, the others by adding cases until none is missing. Beside these: every special value in
-every lane of a vector, every pool of values whole, large tensors on several threads, types the table lacks.
+axes by taking their product, the others by adding cases until none is missing (the quick level leaves out that every
+version meets every shape). Beside these: every special value in every lane of a vector, every pool of values whole,
+large tensors on several threads, types the table lacks.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def settings(rule: Rules, dtype: int, few: bool) -> list[Setting]:
     numbers = values.attribute_values(few)
     for k, value in enumerate(numbers if floats else ()):
         found.append(tuple((name, numbers[(k + 3 * j) % len(numbers)]) for j, name in enumerate(floats)))
-        found += [((name, value),) for j, name in enumerate(floats) if len(floats) > 1 and (k % 2 == j or not few)]
+        found += [((name, value),) for j, name in enumerate(floats) if len(floats) > 1 and (k % 5 == j or not few)]
     if len(floats) > 1 and not few:
         short = values.attribute_values(True)
         found += [tuple(zip(floats, chosen, strict=True)) for chosen in itertools.product(short, repeat=len(floats))]
@@ -166,11 +167,15 @@ def stream_of(*key: object) -> values.Stream:
 
 
 @functools.lru_cache(256)
-def covering(sizes: tuple[int, ...], seed: int) -> list[tuple[int, ...]]:
-    """Rows with an index per axis such that any two axes have every pair of their indices in some row."""
+def covering(sizes: tuple[int, ...], seed: int, apart: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    """Rows with an index per axis such that any two axes have every pair of their indices in some row.
+
+    apart: two axes of which this is not asked.
+    """
     axes = range(len(sizes))
     random = stream_of("covering", seed)
-    longest = sorted(axes, key=lambda axis: -sizes[axis])[:2]
+    pairs = [pair for pair in itertools.combinations(axes, 2) if pair != apart]
+    longest = max(pairs, key=lambda pair: sizes[pair[0]] * sizes[pair[1]])
     seen: set[tuple[int, int, int, int]] = set()
     rows: list[tuple[int, ...]] = []
 
@@ -182,7 +187,7 @@ def covering(sizes: tuple[int, ...], seed: int) -> list[tuple[int, ...]]:
     product = list(itertools.product(*(range(sizes[axis]) for axis in longest)))
     for pair, drawn in zip(product, random.random((len(product), len(sizes))), strict=True):
         add(dict(zip(longest, pair, strict=True)), drawn)
-    for a, b in itertools.combinations(axes, 2):
+    for a, b in pairs:
         for i, j in itertools.product(range(sizes[a]), range(sizes[b])):
             if (a, i, b, j) not in seen:
                 add({a: i, b: j}, random.random(len(sizes)))
@@ -288,7 +293,8 @@ def _pairwise(
     constants = (False, True) if further else (False,)
     longest = max(len(choices[version]) for version in versions)
     axes = (versions, level.shapes, level.offsets, (False, True), range(longest), values.KINDS, constants)
-    for row in covering(tuple(len(axis) for axis in axes), seed):
+    apart = (0, 1) if level.few else ()  # versions with the same rules have no shapes of their own
+    for row in covering(tuple(len(axis) for axis in axes), seed, apart):
         version, setting = versions[row[0]], row[4]
         yield Recipe(
             version,
@@ -310,7 +316,7 @@ def _whole(
     rare = choices[newest][min(1, len(choices[newest]) - 1)]
     special = values.special(dtype).size
     lanes = (LANES // item_size(dtype) if item_size(dtype) < 4 else 16) * special
-    for in_place in (False, True):
+    for in_place in (False,) if level.few else (False, True):
         yield Recipe(newest, dtype, rare, (lanes,), "lanes", 1 + 62 * in_place, in_place)
     for version in versions if not level.few else versions[-1:]:
         for k, setting in enumerate(choices[version]):
@@ -320,10 +326,9 @@ def _whole(
         for setting in choices[newest]:
             yield Recipe(newest, dtype, setting, (1 << 16,), "all", 2)
     for length in level.large:
-        for k, threads in enumerate(level.threads):
-            if k % 2 == 0 or not level.few:
-                yield Recipe(newest, dtype, rare, (length,), "bits", 63, threads=threads)
-            if k % 2 == 1 or not level.few:
+        for threads in level.threads[-1:] if level.few else level.threads:
+            yield Recipe(newest, dtype, rare, (length,), "bits", 63, threads=threads)
+            if not level.few:
                 yield Recipe(newest, dtype, rare, (length // 8 | 1, 8), "normal", in_place=True, threads=threads)
     for shape in ((), (0,), (1,), (17,)):
         yield Recipe(newest, dtype, rare, shape, "normal", 5, threads=level.threads[-1])
