@@ -57,7 +57,7 @@ def test_another_seed_makes_others() -> None:
 def test_a_case_depends_on_nothing_but_its_name() -> None:
     """Not on what was made before, nor on how many are."""
     in_turn = dict(QUICK.cases("Selu"))
-    for index in (300, 7, 0):
+    for index in (len(in_turn) - 1, 7, 0):
         assert Generator(0, "quick").case("Selu", index).text == in_turn[index].text
     few = dict(QUICK.cases("Selu", 10))
     assert len(few) == 10
