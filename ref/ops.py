@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, unary
+from ortwin.ref import binary, binary32, clip, error_function, exponential, logarithm, move, unary
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
@@ -18,6 +18,8 @@ from ortwin.ref.tensor import BYTE_SIZED, FLOAT, INT8, INT16, INT32, INT64, UINT
 
 F32: Final = frozenset({FLOAT})
 F32_AND_INTEGERS: Final = frozenset({FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+NUMBERS: Final = frozenset({FLOAT, INT32, INT64})
+ARITHMETIC: Final = {1: F32, 6: NUMBERS, 7: NUMBERS, 13: NUMBERS, 14: NUMBERS}
 
 
 class Op:
@@ -92,6 +94,10 @@ def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
 _TABLE: Final = (
     Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
     Op("Clip", {1: F32, 6: F32, 11: F32, 12: F32_AND_INTEGERS, 13: F32_AND_INTEGERS}, _clip),
+    Op("Add", ARITHMETIC, lambda n: binary.Binary(n, binary.Add())),
+    Op("Sub", ARITHMETIC, lambda n: binary.Binary(n, binary.Sub())),
+    Op("Mul", ARITHMETIC, lambda n: binary.Binary(n, binary.Mul())),
+    Op("Div", ARITHMETIC, lambda n: binary.Binary(n, binary.Div())),
     _elementwise("Relu", _f32(1, 6, 13, 14), lambda n: unary.Relu()),
     _elementwise("LeakyRelu", _f32(1, 6, 16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
     _elementwise("ThresholdedRelu", _f32(10, 22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),

@@ -6,6 +6,7 @@
 #include "kernels/clip.h"
 #include "kernels/unary.h"
 
+#include "kernels/binary.h"
 #include "kernels/error_function.h"
 #include "kernels/exponential.h"
 #include "kernels/logarithm.h"
