@@ -26,7 +26,7 @@ static void *host_output(void *user, size_t index, const ortwin_tensor *shape) {
     if (r->failed)
         return NULL;
     r->failed = ORT(&r->host, api, KernelContext_GetOutput, (r->context, index, shape->dims, shape->rank, &value));
-    if (!r->failed && shape->bytes) /* an empty tensor has no data pointer to ask for */
+    if (!r->failed && value && shape->bytes) /* an empty tensor has no data pointer to ask for */
         r->failed = ORT(&r->host, api, GetTensorMutableData, (value, &data));
     return data;
 }

@@ -130,6 +130,8 @@ OrtStatus *ow_read_tensor(const ow_host *host, const OrtValue *value, ow_room_fn
     else {
         OrtTensorTypeAndShapeInfo *info = NULL;
         ORT_TRY(ORT(host, api, GetTensorTypeAndShape, (value, &info)));
+        if (!info)
+            return ORT(host, api, CreateStatus, (ORT_FAIL, "ortwin: the host tells no shape of a tensor"));
         OrtStatus *status = copy_shape(host, info, room, user, &dtype, tensor);
         ORT(host, api, ReleaseTensorTypeAndShapeInfo, (info));
         ORT_TRY(status);
@@ -138,7 +140,8 @@ OrtStatus *ow_read_tensor(const ow_host *host, const OrtValue *value, ow_room_fn
     tensor->dtype = onnx_dtype(dtype);
     tensor->data = (void *)(uintptr_t)data; /* an input: the plan only reads it */
     tensor->bytes = ow_item_size(tensor->dtype);
-    for (size_t k = 0; k < tensor->rank; k++) /* the host's own tensor: its size fits */
+    /* The host's own tensor: its size fits. A scalar has no dims, and the plan says so of what else has none. */
+    for (size_t k = 0; k < tensor->rank && tensor->dims; k++)
         tensor->bytes *= (size_t)tensor->dims[k];
     return NULL;
 }
