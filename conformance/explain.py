@@ -1,8 +1,8 @@
-"""`ortwin explain`: which nodes of a model the provider claims, in which groups and by which kernels, and the first rule
-that declined each other one.
+"""`ortwin explain`: which nodes of a model the provider claims, in which groups and by which kernels, and the first
+rule that declined each other one.
 
-A group is what ONNX Runtime runs as one node of the provider. The last line of a run says whether every node assigned to
-the provider was executed by it: in the run, or once when the session was made, if all its operands are constants.
+A group is what ONNX Runtime runs as one node of the provider. The last line of --run says whether every node assigned
+to the provider was executed by it: in the run, or once when the session was made, if all its operands are constants.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ortwin.fast.library import counters
 
 @dataclass(frozen=True)
 class Executed:
-    """A run on inputs made from the seed: nodes assigned to the provider by ONNX Runtime's account, and by the library's
-    counters nodes executed in the run and nodes folded when the session was made."""
+    """A run: nodes assigned to the provider by ONNX Runtime's account, and by the library's counters nodes executed in
+    the run and nodes folded when the session was made."""
 
     assigned: int
     executed: int
@@ -32,7 +32,7 @@ class Executed:
 
     @property
     def all(self) -> bool:
-        """Whether each node assigned was executed or folded. Bodies of If, Loop and Scan may run any number of times."""
+        """Whether each node assigned was executed or folded. Bodies of If, Loop, Scan may run any number of times."""
         return self.assigned == self.executed + self.folded
 
 
@@ -54,8 +54,10 @@ def execute(args: argparse.Namespace) -> Executed:
 
 def offers(path: str, level: str = "as-written") -> list[dict[str, Any]]:
     """Per node offered to the provider at this optimisation level, in the order offered: graph, node, domain, op,
-    since_version, isa, claimed, reason; of a claimed one group, kernel, constant_operands, runtime_operands. ONNX Runtime offers all nodes again after inlining functions, so those are
-    inlined before; of a model that the onnx package can't inline, nodes with a name are told once."""
+    since_version, isa, claimed, reason; of a claimed one group, kernel, constant_operands, runtime_operands.
+
+    ONNX Runtime offers all nodes again after inlining functions, so those are inlined before; of a model that the onnx
+    package can't inline, nodes with a name are told once."""
     model = copies.inline(read_model(path))
     copies.name_nodes(model)
     with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:

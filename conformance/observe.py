@@ -39,9 +39,9 @@ class Observation:
 class Observed:
     """model: what was run, for its opset imports. observations: in the model's order.
 
-    executed: nodes the provider executed in the run, or folded before it, by the library's own counters. unobserved: how many of them have no
-    observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a session on the model itself
-    at this optimisation level, but not in the copy that was run.
+    executed: nodes the provider executed in the run, or folded before it, by the library's own counters. unobserved:
+    how many of them have no observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a
+    session on the model itself at this optimisation level, but not in the copy that was run.
     """
 
     model: onnx.ModelProto

@@ -1,8 +1,8 @@
 """A stand-in for ONNX Runtime: the real one behind a table of our own, which counts, refuses, hides and forgets.
 
-It is a plugin library made for the tests. ONNX Runtime loads it as it would load the provider, and it loads the provider
-with an API table in which every function that abi.h declares goes through a hook. All their arguments are integers or
-pointers, at most six, so one kind of hook fits all.
+It is a plugin library made for the tests. ONNX Runtime loads it as it would load the provider, and it loads the
+provider with an API table in which every function that abi.h declares goes through a hook. All their arguments are
+integers or pointers, at most six, so one kind of hook fits all.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ static any counted(any status) {
 
 /* Callbacks of the provider: member k of a structure is at its k-th word. */
 static any (*real_devices)(any, any, size_t, any, size_t, any), (*real_create)(any, any, any, size_t, any, any, any **),
-    (*real_capability)(any, any, any), (*real_compile)(any, any, any, size_t, any **, any), (*real_compute)(any, any, any);
+    (*real_capability)(any, any, any), (*real_compile)(any, any, any, size_t, any **, any),
+    (*real_compute)(any, any, any);
 
 static any compute(any a, any b, any c) { return counted(real_compute(a, b, c)); }
 static any capability(any a, any b, any c) { return counted(real_capability(a, b, c)); }

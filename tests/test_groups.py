@@ -80,7 +80,9 @@ def test_what_a_branch_reads_from_outside_is_a_path(tmp_path: Path) -> None:
     def branch(name: str, op: str) -> onnx.GraphProto:
         return helper.make_graph([node(op, ["a"], f"{name}_y", f"{name}_node")], name, [], [value(f"{name}_y")])
 
-    choice = helper.make_node("If", ["c"], ["b"], name="choice", then_branch=branch("t", OTHER), else_branch=branch("e", "Neg"))
+    choice = helper.make_node(
+        "If", ["c"], ["b"], name="choice", then_branch=branch("t", OTHER), else_branch=branch("e", "Neg")
+    )
     nodes = [node("Relu", ["x"], "a", "a"), choice, node("Add", ["a", "b"], "y", "y"), node("Abs", ["a"], "z", "z")]
     model = of_nodes(nodes, [value("x"), value("c", TensorProto.BOOL, [])], [value("y"), value("z")])
     found = groups(model, tmp_path)
@@ -135,7 +137,11 @@ def test_a_value_inside_that_is_an_output_and_one_named_twice(tmp_path: Path) ->
 
 
 def test_operands_left_out_within_a_group(tmp_path: Path) -> None:
-    nodes = [node("Clip", ["x", "", "hi"], "a", "a"), node("Clip", ["a", "lo"], "b", "b"), node("Clip", ["b"], "y", "y")]
+    nodes = [
+        node("Clip", ["x", "", "hi"], "a", "a"),
+        node("Clip", ["a", "lo"], "b", "b"),
+        node("Clip", ["b"], "y", "y"),
+    ]
     inputs = [value("x"), value("hi", FLOAT, []), value("lo", FLOAT, [])]
     model = of_nodes(nodes, inputs, [value("y")])
     assert set(groups(model, tmp_path).values()) == {0}

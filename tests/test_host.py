@@ -12,7 +12,20 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from models import FLOAT, Array, assert_bits, counts_heap, flat, node, of_nodes, oracle, python, quiet, sample, value, work
+from models import (
+    FLOAT,
+    Array,
+    assert_bits,
+    counts_heap,
+    node,
+    of_nodes,
+    oracle,
+    python,
+    quiet,
+    sample,
+    value,
+    work,
+)
 from ortwin.fast import counters, library_path, ort_session, register, unregister
 from standin import SILENT, StandIn, build
 
@@ -157,9 +170,9 @@ def test_five_calls_where_the_shape_reference_is_missing(host: StandIn, how: str
 
 @pytest.mark.parametrize("missing", [*FIVE, "ReleaseTensorTypeAndShapeInfo"])
 def test_with_neither_it_fails_closed(host: StandIn, missing: str) -> None:
-    with host.without(*REFERENCE, missing):
-        with pytest.raises(Exception, match="neither GetTensorElementTypeAndShapeDataReference nor GetTensorTypeAndShape"):
-            register("closed", host.path)
+    words = "neither GetTensorElementTypeAndShapeDataReference nor GetTensorTypeAndShape"
+    with host.without(*REFERENCE, missing), pytest.raises(Exception, match=words):
+        register("closed", host.path)
     with host.without(missing), provider(host) as name:  # the five are not needed where there is the one
         if missing not in ("GetTensorElementType", "GetDimensionsCount", "GetDimensions"):  # those also read graphs
             assert_bits(made(name, model(1, 1)).run(None, feeds(1))[0], reference(1, 1, feeds(1))[0])
@@ -218,14 +231,16 @@ def test_null_where_there_should_be_something(host: StandIn, function: str, argu
 
 def try_to_make(host: StandIn, name: str, at: int) -> bool:
     """Whether the refusal happened: making the session either fails or goes on without what was refused."""
-    before = host.refused()
+    before, said = host.refused(), ""
     with host.refusing_any(at):
         try:
             session = made(name, model(2, 2), cpu_fallback=True)
-            for got, expected in zip(session.run(None, feeds(2)), reference(2, 2, feeds(2)), strict=True):
-                assert_bits(np.nan_to_num(got), np.nan_to_num(expected))
-        except Exception as error:
-            assert "refused by the stand-in" in str(error), at
+            got = session.run(None, feeds(2))
+        except Exception as error:  # ONNX Runtime's share no other base
+            said, got = str(error), reference(2, 2, feeds(2))
+    assert not said or "refused by the stand-in" in said, at
+    for array, want in zip(got, reference(2, 2, feeds(2)), strict=True):
+        assert_bits(np.nan_to_num(array), np.nan_to_num(want))
     return host.refused() > before
 
 
@@ -240,8 +255,8 @@ def test_every_single_call_can_be_refused(host: StandIn) -> None:
 
 
 def test_no_refusal_loses_a_status_or_a_shape(host: StandIn) -> None:
-    """Each call refused once, of sessions and runs, on a host that tells shapes by one call or by five: what the provider
-    was given it has released, or returned to the host."""
+    """Each call refused once, of sessions and runs, on a host that tells shapes by one call or by five: what the
+    provider was given it has released, or returned to the host."""
     for five in (False, True):
         with host.without(*REFERENCE) if five else host.offering(99), provider(host) as name:
             lost, seen, refused = host.lost(), host.calls(), {name: host.refused(name) for name in PAIRS}

@@ -1,4 +1,4 @@
-"""The executor: signatures, frames, the arena, chains by pieces, folding. By counters, and by results that would differ."""
+"""The executor: signatures, frames, the arena, chains by pieces, folding. By counters, and by results."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -219,7 +219,11 @@ def test_buffers_that_are_alive_do_not_overlap() -> None:
     sizes = [1, 100, 17, 4000, 3, 9000, 64, 5, 1000]
     nodes: list[onnx.NodeProto] = []
     for k in range(len(sizes)):
-        nodes += [node("Neg", [f"x{k}"], f"a{k}"), node("Abs", [f"a{k}"], f"b{k}"), node("Sub", [f"a{k}", f"b{k}"], f"c{k}")]
+        nodes += [
+            node("Neg", [f"x{k}"], f"a{k}"),
+            node("Abs", [f"a{k}"], f"b{k}"),
+            node("Sub", [f"a{k}", f"b{k}"], f"c{k}"),
+        ]
     outputs = [f"y{k}" for k in range(len(sizes))]
     for k in reversed(range(len(sizes))):
         nodes += [node("Add", [f"a{k}", f"c{k}"], f"d{k}"), node("Mul", [f"d{k}", f"b{k}"], f"y{k}")]
@@ -233,7 +237,12 @@ def test_buffers_that_are_alive_do_not_overlap() -> None:
 
 
 def test_an_operand_that_is_read_again_is_not_written_over() -> None:
-    nodes = [node("Neg", ["x"], "a"), node("Abs", ["a"], "b"), node("Sub", ["a", "b"], "c"), node("Mul", ["c", "c"], "d")]
+    nodes = [
+        node("Neg", ["x"], "a"),
+        node("Abs", ["a"], "b"),
+        node("Sub", ["a", "b"], "c"),
+        node("Mul", ["c", "c"], "d"),
+    ]
     nodes += [node("Add", ["d", "a"], "y")]
     model = of_nodes(nodes, [value("x", FLOAT, None)], [value("y", FLOAT, None)])
     for count in (3, 3 * PIECE):
@@ -257,7 +266,7 @@ def test_constants_are_folded_once() -> None:
     given = {"x": np.array(1, np.float32)}
     done = counted(lambda: sessions[0].run(None, given))
     assert (done["nodes_folded"], done["nodes_executed"]) == (0, 1)
-    for got, want in zip(sessions[0].run(None, given), RefSession(model).run(None, given)):
+    for got, want in zip(sessions[0].run(None, given), RefSession(model).run(None, given), strict=True):
         assert_bits(got, want)
 
 
@@ -334,9 +343,10 @@ def test_a_trace_at_the_end_of_a_session(make: str) -> None:
     lines = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line}
     assert said.startswith("ortwin trace of ")
     assert said.count("ortwin trace of ") == 1
-    phases = {"shapes", "outputs", "kernels", "run"} | ({"claim", "build", "inputs"} if make == "ort_session" else set())
+    phases = {"shapes", "outputs", "kernels", "run"} | (
+        {"claim", "build", "inputs"} if make == "ort_session" else set()
+    )
     assert phases <= set(lines)
     assert lines["run"][0] == lines["kernels"][0] == "5"
     for asked in ({}, {"ORTWIN_TRACE": "0"}, {"ORTWIN_TRACE": ""}):
         assert traced(TRACED.format(make=make), **asked) == ""
-

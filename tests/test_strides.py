@@ -24,7 +24,8 @@ def ask(name: str, dims: Sequence[int], strides: Sequence[int]) -> bool:
 def addresses(dims: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Of the elements in C order."""
     return [
-        sum(i * s for i, s in zip(index, strides, strict=True)) for index in itertools.product(*(range(d) for d in dims))
+        sum(i * s for i, s in zip(index, strides, strict=True))
+        for index in itertools.product(*(range(d) for d in dims))
     ]
 
 
