@@ -166,12 +166,28 @@ def compiled(session: nox.Session) -> None:
 
 
 @nox.session
+def exhaustive(session: nox.Session) -> None:
+    """Recompute certificates over all 2^32 inputs: nox -s exhaustive -- OPS (default all; options of ortwin verify)."""
+    install(session, wheel(session))
+    session.run("ortwin", "verify", *session.posargs)
+
+
+@nox.session
 def clang(session: nox.Session) -> None:
     """Run the test-suite on a wheel compiled by clang, where clang is present."""
     if not shutil.which("clang"):
         session.skip("clang is not installed")
     install(session, wheel(session, cc="clang"), *group("test"))
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Break the sources in known ways, one at a time, and see that the test named for each notices; -- NAME chooses."""
+    extra = PYPROJECT["project"]["optional-dependencies"]["ort"]
+    session.install(*PYPROJECT["build-system"]["requires"], *PYPROJECT["project"]["dependencies"], *extra)
+    session.install(*group("test"))
+    session.run("python", "tests/mutate.py", *session.posargs)
 
 
 @nox.session

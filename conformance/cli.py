@@ -1,4 +1,4 @@
-"""The `ortwin` command: run, check, explain, ops, bench.
+"""The `ortwin` command: run, check, explain, ops, bench, sweep, certify, verify.
 
 Exit codes: 0 done, 1 a difference was found, 2 the request can't be met (one sentence on stderr says why).
 """
@@ -15,6 +15,8 @@ from typing import Any, Final, NoReturn
 
 from ortwin.conformance import check, explain, ops, run
 from ortwin.conformance.bench import command as bench
+from ortwin.conformance.sweep import command as sweep
+from ortwin.conformance.sweep import verify
 from ortwin.fast.library import default_library
 from ortwin.fast.ort import LEVELS
 from ortwin.ref.errors import OrtwinError
@@ -110,6 +112,8 @@ def parser() -> Parser:
     made.add_argument("--run", action="store_true", help="run the model once, and count the nodes that were executed")
     add("ops", ops, "list what is executed")
     bench.add_parser(commands)
+    sweep.add_parsers(commands, Pairs)
+    verify.add_parser(commands)
     top.add_argument("--version", action="store_true", help="print the version of the C library")
     return top
 

@@ -22,12 +22,14 @@ from ortwin import ref
 from ortwin.ref import binary32
 from ortwin.ref.half import BFLOAT16, BINARY16
 from ortwin.ref.ops import OPS
-from ortwin.ref.tensor import FLOAT, dtype_name
+from ortwin.ref.tensor import FLOAT, FLOATS, dtype_name
 
 Array = npt.NDArray[Any]
 
 FRACTIONS: Final = (0x000000, 0x000001, 0x2AAAAA, 0x3FFFFF, 0x400000, 0x400001, 0x7FFFFE, 0x7FFFFF)
 RANDOM: Final = 4096
+STEP: Final = 61
+"""Between patterns of a half type; prime to 2, so that exponents and fractions go together in many ways."""
 
 SPECIAL: Final = (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 2.0**23 - 0.5, 2.0**23, 2.0**24 + 2.0, 2.0**31)
 
@@ -39,14 +41,12 @@ ATTRIBUTES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "Selu": ({"alpha": 0.3, "gamma": -0.7}, {"alpha": 1e-40, "gamma": 2.0}, {"alpha": 3e38, "gamma": 3e38}),
     "Celu": ({"alpha": 0.3}, {"alpha": 1e-40}, {"alpha": 1e30}),
     "Swish": ({"alpha": -1.5}, {"alpha": 0.0}, {"alpha": 1e-37}, {"alpha": 50.0}, {"alpha": float("nan")}),
-    "QuickGelu": ({"alpha": -1.5}, {"alpha": 50.0}),
+    "com.microsoft.QuickGelu": ({"alpha": -1.5}, {"alpha": 50.0}),
     "Gelu": ({"approximate": "tanh"},),
     "Clip": ({"min": -1.0, "max": 1.0}, {"min": 2.0, "max": -2.0}, {"min": 0.0}, {"max": float("nan")}),
 }
-"""Attributes beside the defaults; for a Clip with bounds as inputs, the bounds."""
-
-NEEDED: Final = frozenset({"Gelu"})
-"""Ops that are not computed with the defaults."""
+"""Attributes beside the defaults; for a Clip with bounds as inputs, the bounds. By the op's name, which comes after its
+domain if that is not ai.onnx."""
 
 
 def random_bytes(name: str, size: int) -> bytes:
@@ -64,10 +64,12 @@ def patterns() -> Array:
 
 
 def operand(dtype: int) -> Array:
-    """Elements of any type of whole bytes: the patterns for float32, random bytes for others."""
+    """Elements of any type of whole bytes: the patterns for float32, even steps through the half types, else random."""
     if dtype == FLOAT:
         return patterns().view(np.float32)
     native = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    if dtype in FLOATS:
+        return np.arange(0, 1 << 16, STEP).astype(np.uint16).view(native)
     data = random_bytes(dtype_name(dtype), RANDOM * native.itemsize)
     if native.kind == "b":
         data = bytes(byte & 1 for byte in data)
@@ -82,7 +84,7 @@ def op_cases() -> Iterator[tuple[str, str]]:
     """Every op of the reference's table."""
     for (domain, name), op in sorted(OPS.items()):
         for version, dtypes in sorted(op.dtypes.items()):
-            for attributes in ATTRIBUTES.get(name, ()) if name in NEEDED else ({}, *ATTRIBUTES.get(name, ())):
+            for attributes in ({}, *ATTRIBUTES.get(f"{domain}.{name}" if domain else name, ())):
                 for dtype in sorted(dtypes):
                     yield from _op_case(domain, name, version, dtype, attributes)
 
@@ -93,7 +95,7 @@ def _op_case(domain: str, name: str, version: int, dtype: int, attributes: dict[
     if name in ("Add", "Sub", "Mul", "Div"):  # with its own elements in another order: zeros meet infinities and NaNs
         feeds, names = {"x": x, "b": np.roll(x[::-1], 17)}, ["x", "b"]
     if name == "Clip" and version >= 11 and attributes:  # bounds are inputs
-        if dtype == FLOAT:
+        if dtype in FLOATS:
             bounds = {key: np.array(value, x.dtype) for key, value in attributes.items()}
         else:
             bounds = {key: x[k : k + 1].reshape(()) for k, key in enumerate(attributes)}

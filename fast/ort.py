@@ -112,6 +112,9 @@ def ort_session(
     onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
     **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
+    InferenceSession.run takes and returns no bfloat16; run_with_ort_values and run_with_iobinding do, and
+    ortwin.conformance.ortvalues.run, which makes arrays of ml_dtypes.bfloat16 of it.
+
     OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument; UnsupportedError: without
     cpu_fallback, a node was declined (the message names nodes and rules). Other errors of ONNX Runtime are passed on
     as they are.

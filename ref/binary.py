@@ -1,6 +1,7 @@
 """Elementwise ops of two inputs, Add Sub Mul Div, from the ONNX text; one class per op.
 
-``real`` is the definition on binary32 values: one correctly rounded operation (C2). ``whole`` is the definition on
+``real`` is the definition on binary32 values: one correctly rounded operation (C2); half types are widened exactly
+and the result narrowed once (C5). ``whole`` is the definition on
 integers of 32 or 64 bits: the exact result modulo 2^32 or 2^64 (C7). A division of integers rounds toward zero; where
 it has no answer it gives 0 (divisor 0) or what wrapping gives, the smallest integer (that one by -1) (C10h).
 """
@@ -16,8 +17,9 @@ from mypy_extensions import i32, i64
 from ortwin.ref.binary32 import NAN, add, div, mul, sub
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node, Value
+from ortwin.ref.half import half_format
 from ortwin.ref.kernel import Kernel
-from ortwin.ref.tensor import FLOAT, INT32, Tensor, dtype_name, item_size
+from ortwin.ref.tensor import FLOAT, FLOATS, INT32, Tensor, dtype_name, item_size
 
 Dim = int | str | None
 
@@ -137,7 +139,12 @@ class Binary(Kernel):
         shape = a.shape if self.limited else _sizes(broadcast(a.shape, b.shape))
         of_a = offsets(shape, (1,) * (len(shape) - len(a.shape)) + a.shape)
         of_b = offsets(shape, (1,) * start + b.shape + (1,) * (len(shape) - start - len(b.shape)))
-        return [Tensor(a.dtype, shape, combine(self.op, a, of_a, b, of_b))]
+        if a.dtype == FLOAT or a.dtype not in FLOATS:
+            return [Tensor(a.dtype, shape, combine(self.op, a, of_a, b, of_b))]
+        half = half_format(a.dtype)
+        wide_a = Tensor(FLOAT, a.shape, half.widen_buffer(a.data))
+        wide_b = Tensor(FLOAT, b.shape, half.widen_buffer(b.data))
+        return [Tensor(a.dtype, shape, half.narrow_buffer(combine(self.op, wide_a, of_a, wide_b, of_b)))]
 
 
 def combine(op: Arithmetic, a: Tensor, of_a: vec[i64], b: Tensor, of_b: vec[i64]) -> bytes:

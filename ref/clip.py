@@ -11,17 +11,38 @@ from mypy_extensions import i64
 from ortwin.ref import unary
 from ortwin.ref.binary32 import MAX
 from ortwin.ref.graph import Node, Value
+from ortwin.ref.half import half_format
 from ortwin.ref.kernel import Kernel, real
-from ortwin.ref.tensor import FLOAT, UINT8, UINT16, UINT32, UINT64, Tensor, dtype_name, item_size
+from ortwin.ref.tensor import FLOAT, FLOAT16, FLOATS, UINT8, UINT16, UINT32, UINT64, Tensor, dtype_name, item_size
 
 UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})
 
 
-class ClipByAttributes(unary.Elementwise):
-    """Clip-1 and Clip-6. A missing bound is the lowest or largest finite number."""
+def largest_finite(dtype: int) -> float:
+    """The largest finite number of a float type."""
+    if dtype == FLOAT16:
+        return 65504.0
+    return MAX if dtype == FLOAT else 255.0 * 2.0**120
+
+
+class ClipByAttributes(Kernel):
+    """Clip-1 and Clip-6: the bounds are binary32, whatever the type of x.
+
+    A missing bound is the lowest or largest finite number of that type. So is one that equals the default of version
+    6, binary32's lowest or largest finite number, since nobody can tell whether that was given.
+    """
 
     def __init__(self, node: Node) -> None:
-        super().__init__(node, unary.Clip(real(node, "min", -MAX), real(node, "max", MAX)))
+        super().__init__(node)
+        self.lo = real(node, "min", -MAX)
+        self.hi = real(node, "max", MAX)
+
+    def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        x = inputs[0]
+        assert x is not None
+        most = largest_finite(x.dtype)
+        op = unary.Clip(-most if self.lo == -MAX else self.lo, most if self.hi == MAX else self.hi)
+        return [Tensor(x.dtype, x.shape, unary.map_floats(op, x.dtype, x.data))]
 
 
 class ClipByInputs(Kernel):
@@ -44,13 +65,17 @@ class ClipByInputs(Kernel):
         assert x is not None
         lo = inputs[1] if len(inputs) > 1 else None
         hi = inputs[2] if len(inputs) > 2 else None
-        if x.dtype == FLOAT:
-            op = unary.Clip(
-                -MAX if lo is None else read_f32_le(lo.data, 0),
-                MAX if hi is None else read_f32_le(hi.data, 0),
-            )
-            return [Tensor(x.dtype, x.shape, unary.map_f32(op, x.data))]
+        if x.dtype in FLOATS:
+            most = largest_finite(x.dtype)
+            op = unary.Clip(-most if lo is None else _number(lo), most if hi is None else _number(hi))
+            return [Tensor(x.dtype, x.shape, unary.map_floats(op, x.dtype, x.data))]
         return [Tensor(x.dtype, x.shape, clip_integers(x, lo, hi))]
+
+
+def _number(scalar: Tensor) -> float:
+    """The value of a float scalar."""
+    wide = scalar.data if scalar.dtype == FLOAT else half_format(scalar.dtype).widen_buffer(scalar.data)
+    return read_f32_le(wide, 0)
 
 
 def clip_integers(x: Tensor, lo: Tensor | None, hi: Tensor | None) -> bytes:

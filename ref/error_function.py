@@ -6,7 +6,7 @@ import math
 
 from ortwin.ref.binary32 import NAN, add, fma, sub
 from ortwin.ref.error_function_tables import ERF_SEGMENTS
-from ortwin.ref.table import Segment, octave_segment
+from ortwin.ref.table import eighths, segment, slope_5
 from ortwin.ref.unary import Unary
 
 
@@ -18,8 +18,7 @@ class Erf(Unary):
             return NAN
         a = abs(x) if abs(x) < 3.9375 else 3.9375  # from here on the answer is 1
         v = add(a, 0.5)
-        s = Segment(ERF_SEGMENTS, octave_segment(v))
-        t = sub(a, s.centre)
-        q = fma(t, fma(t, fma(t, fma(t, s.c5, s.c4), s.c3), s.c2), s.c1)
-        head = a if v < 0.625 else s.c0  # around 0 the table holds erf(a) - a
-        return math.copysign(fma(t, q, head), x)
+        s = segment(ERF_SEGMENTS, eighths(v))
+        t = sub(a, s[0])
+        head = a if v < 0.625 else s[1]  # around 0 the table holds erf(a) - a
+        return math.copysign(fma(t, slope_5(s, t), head), x)

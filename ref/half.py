@@ -11,6 +11,8 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i16_le, write_i32_le
 from mypy_extensions import i16, i32, i64
 
+from ortwin.ref.tensor import FLOAT16
+
 _F32_INF: Final = 0x7F800000
 _F32_NAN: Final = 0x7FC00000
 
@@ -91,3 +93,8 @@ class Half:
 
 BINARY16: Final = Half(fraction_bits=10, exponent_bits=5)
 BFLOAT16: Final = Half(fraction_bits=7, exponent_bits=8)
+
+
+def half_format(dtype: int) -> Half:
+    """The format of an element type that is float16 or bfloat16."""
+    return BINARY16 if dtype == FLOAT16 else BFLOAT16

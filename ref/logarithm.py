@@ -18,6 +18,7 @@ from ortwin.ref.logarithm_tables import (
     LOG_Q4,
     LOG_T,
 )
+from ortwin.ref.table import octave, power_of_two
 from ortwin.ref.unary import Unary
 
 
@@ -34,10 +35,11 @@ class Log(Unary):
             return NAN
         if math.isinf(x):
             return INF
-        m, e = math.frexp(x)  # 1/2 <= m < 1
-        if m < 0.75:  # 3/4 <= m < 3/2
-            m *= 2.0
-            e -= 1
+        e = octave(x)
+        m = x * power_of_two(-e)
+        if m >= 1.5:  # 3/4 <= m < 3/2
+            m *= 0.5
+            e += 1
         k = float(e)
         entry: i64 = int(32.0 * m) - 32 if m >= 1.0 else int(64.0 * m) - 32
         r = fma(m, LOG_C[entry], -1.0)

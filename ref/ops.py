@@ -9,17 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary, binary32, clip, error_function, exponential, logarithm, move, unary
+from ortwin.ref import binary, binary32, clip, error_function, exponential, logarithm, move, smooth, unary
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
 from ortwin.ref.kernel import Kernel, real
-from ortwin.ref.tensor import BYTE_SIZED, FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
+from ortwin.ref.tensor import (
+    BYTE_SIZED,
+    FLOAT,
+    FLOAT16,
+    FLOATS,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+)
 
 F32: Final = frozenset({FLOAT})
-F32_AND_INTEGERS: Final = frozenset({FLOAT, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
-NUMBERS: Final = frozenset({FLOAT, INT32, INT64})
-ARITHMETIC: Final = {1: F32, 6: NUMBERS, 7: NUMBERS, 13: NUMBERS, 14: NUMBERS}
+F32_F16: Final = frozenset({FLOAT, FLOAT16})
+INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+ARITHMETIC: Final = {
+    1: F32_F16,
+    6: F32_F16 | {INT32, INT64},
+    7: F32_F16 | {INT32, INT64},
+    13: FLOATS | {INT32, INT64},
+    14: FLOATS | {INT32, INT64},
+}
 
 
 class Op:
@@ -39,8 +58,9 @@ class Op:
         self.make = make
 
 
-def _f32(*versions: int) -> dict[int, frozenset[int]]:
-    return dict.fromkeys(versions, F32)
+def _floats(*versions: int, bfloat16: int) -> dict[int, frozenset[int]]:
+    """float32 and float16 in all versions, bfloat16 where the schema allows it: from the version given on."""
+    return {version: FLOATS if version >= bfloat16 else F32_F16 for version in versions}
 
 
 def _clip(node: Node) -> Kernel:
@@ -62,9 +82,14 @@ def _celu(node: Node) -> unary.Unary:
 
 def _gelu(node: Node) -> unary.Unary:
     approximate = node.attributes.get("approximate")
-    if approximate != "tanh":
-        raise UnsupportedError(f"{node.label}: approximate={approximate} is not implemented, only tanh")
-    return exponential.GeluTanh()
+    if approximate not in ("none", "tanh"):
+        raise UnsupportedError(f"{node.label}: approximate={approximate} is not implemented, only none and tanh")
+    return smooth.Gelu() if approximate == "none" else exponential.GeluTanh()
+
+
+def _contributed_gelu(node: Node) -> unary.Unary:
+    _check_contributed(node, 1)
+    return smooth.Gelu()
 
 
 def _quick_gelu(node: Node) -> unary.Unary:
@@ -93,37 +118,44 @@ def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
 
 _TABLE: Final = (
     Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
-    Op("Clip", {1: F32, 6: F32, 11: F32, 12: F32_AND_INTEGERS, 13: F32_AND_INTEGERS}, _clip),
+    Op("Clip", {1: F32_F16, 6: F32_F16, 11: F32_F16, 12: F32_F16 | INTEGERS, 13: FLOATS | INTEGERS}, _clip),
     Op("Add", ARITHMETIC, lambda n: binary.Binary(n, binary.Add())),
     Op("Sub", ARITHMETIC, lambda n: binary.Binary(n, binary.Sub())),
     Op("Mul", ARITHMETIC, lambda n: binary.Binary(n, binary.Mul())),
     Op("Div", ARITHMETIC, lambda n: binary.Binary(n, binary.Div())),
-    _elementwise("Relu", _f32(1, 6, 13, 14), lambda n: unary.Relu()),
-    _elementwise("LeakyRelu", _f32(1, 6, 16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
-    _elementwise("ThresholdedRelu", _f32(10, 22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),
-    _elementwise("HardSigmoid", _f32(1, 6, 22), lambda n: unary.HardSigmoid(real(n, "alpha"), real(n, "beta"))),
-    _elementwise("HardSwish", _f32(14, 22), lambda n: unary.HardSwish()),
-    _elementwise("Abs", _f32(1, 6, 13), lambda n: unary.Abs()),
-    _elementwise("Neg", _f32(1, 6, 13), lambda n: unary.Neg()),
-    _elementwise("Reciprocal", _f32(1, 6, 13), lambda n: unary.Reciprocal()),
-    _elementwise("Sqrt", _f32(1, 6, 13), lambda n: unary.Sqrt()),
-    _elementwise("Floor", _f32(1, 6, 13), lambda n: unary.Floor()),
-    _elementwise("Ceil", _f32(1, 6, 13), lambda n: unary.Ceil()),
-    _elementwise("Round", _f32(11, 22), lambda n: unary.Round()),
-    _elementwise("Sign", _f32(9, 13), lambda n: unary.Sign()),
-    _elementwise("Softsign", _f32(1, 22), lambda n: unary.Softsign()),
-    _elementwise("Exp", _f32(1, 6, 13), lambda n: exponential.Exp()),
-    _elementwise("Log", _f32(1, 6, 13), lambda n: logarithm.Log()),
-    _elementwise("Tanh", _f32(1, 6, 13), lambda n: exponential.Tanh()),
-    _elementwise("Sigmoid", _f32(1, 6, 13), lambda n: exponential.Sigmoid()),
-    _elementwise("Erf", _f32(9, 13), lambda n: error_function.Erf()),
-    _elementwise("Elu", _f32(1, 6, 22), lambda n: exponential.Elu(real(n, "alpha"))),
-    _elementwise("Selu", _f32(1, 6, 22), lambda n: exponential.Selu(real(n, "alpha"), real(n, "gamma"))),
-    _elementwise("Celu", _f32(12, 28), _celu),
-    _elementwise("Swish", _f32(24), lambda n: exponential.Swish(real(n, "alpha"))),
-    _elementwise("Gelu", _f32(20), _gelu),
-    _elementwise("QuickGelu", _f32(1), _quick_gelu, "com.microsoft"),
-    _elementwise("FastGelu", _f32(1), _fast_gelu, "com.microsoft"),
+    _elementwise("Relu", _floats(1, 6, 13, 14, bfloat16=13), lambda n: unary.Relu()),
+    _elementwise("LeakyRelu", _floats(1, 6, 16, bfloat16=16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
+    _elementwise("ThresholdedRelu", _floats(10, 22, bfloat16=22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),
+    _elementwise(
+        "HardSigmoid", _floats(1, 6, 22, bfloat16=22), lambda n: unary.HardSigmoid(real(n, "alpha"), real(n, "beta"))
+    ),
+    _elementwise("HardSwish", _floats(14, 22, bfloat16=22), lambda n: unary.HardSwish()),
+    _elementwise("Abs", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Abs()),
+    _elementwise("Neg", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Neg()),
+    _elementwise("Reciprocal", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Reciprocal()),
+    _elementwise("Sqrt", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Sqrt()),
+    _elementwise("Floor", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Floor()),
+    _elementwise("Ceil", _floats(1, 6, 13, bfloat16=13), lambda n: unary.Ceil()),
+    _elementwise("Round", _floats(11, 22, bfloat16=22), lambda n: unary.Round()),
+    _elementwise("Sign", _floats(9, 13, bfloat16=13), lambda n: unary.Sign()),
+    _elementwise("Softsign", _floats(1, 22, bfloat16=22), lambda n: unary.Softsign()),
+    _elementwise("Exp", _floats(1, 6, 13, bfloat16=13), lambda n: exponential.Exp()),
+    _elementwise("Log", _floats(1, 6, 13, bfloat16=13), lambda n: logarithm.Log()),
+    _elementwise("Tanh", _floats(1, 6, 13, bfloat16=13), lambda n: exponential.Tanh()),
+    _elementwise("Sigmoid", _floats(1, 6, 13, bfloat16=13), lambda n: exponential.Sigmoid()),
+    _elementwise("Erf", _floats(9, 13, bfloat16=13), lambda n: error_function.Erf()),
+    _elementwise("Elu", _floats(1, 6, 22, bfloat16=22), lambda n: exponential.Elu(real(n, "alpha"))),
+    _elementwise(
+        "Selu", _floats(1, 6, 22, bfloat16=22), lambda n: exponential.Selu(real(n, "alpha"), real(n, "gamma"))
+    ),
+    _elementwise("Celu", {12: F32, 28: FLOATS}, _celu),
+    _elementwise("Swish", _floats(24, bfloat16=24), lambda n: exponential.Swish(real(n, "alpha"))),
+    _elementwise("Gelu", _floats(20, bfloat16=20), _gelu),
+    _elementwise("Softplus", _floats(1, 22, bfloat16=22), lambda n: smooth.Softplus()),
+    _elementwise("Mish", _floats(18, 22, bfloat16=22), lambda n: smooth.Mish()),
+    _elementwise("Gelu", _floats(1, bfloat16=1), _contributed_gelu, "com.microsoft"),
+    _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
+    _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

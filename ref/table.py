@@ -1,11 +1,21 @@
-"""Look-up tables of binary32 numbers, written as text so that every digit is that of the fit that made them."""
+"""Look-up tables of binary32 numbers, written as text so that every digit is that of the fit that made them; and the
+polynomials by segments that most of them hold.
+
+What several numbers describe is a tuple here and in the families: compiled, a tuple of floats costs nothing, while an
+object of a class is allocated.
+"""
 
 from __future__ import annotations
 
-import math
+from typing import Final
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
+
+from ortwin.ref.binary32 import fma
+
+Segment = tuple[float, float, float, float, float, float, float, float]
+"""A polynomial in t = x - s[0], whose coefficients c0 to c6 are s[1] to s[7]."""
 
 
 def table(text: str) -> vec[float]:
@@ -16,23 +26,72 @@ def table(text: str) -> vec[float]:
     return numbers
 
 
-def octave_segment(v: float) -> i64:
-    """The segment, 0 to 31, of v > 0: eight for each octave [2^e, 2^(e + 1)), in turn; 0 is the first of [2, 4)."""
-    m, e = math.frexp(v)  # 1/2 <= m < 1
-    octave: i64 = e
-    eighth: i64 = int(m * 16.0)
-    return (8 * octave + eighth + 8) & 31
+def segment(numbers: vec[float], index: i64) -> Segment:
+    """The segment that the low 5 bits of index name."""
+    at = 8 * (index & 31)
+    return (
+        numbers[at],
+        numbers[at + 1],
+        numbers[at + 2],
+        numbers[at + 3],
+        numbers[at + 4],
+        numbers[at + 5],
+        numbers[at + 6],
+        numbers[at + 7],
+    )
 
 
-class Segment:
-    """One segment of a table of segments, each centre, c0 to c5: a polynomial in x - centre."""
+def eighths(v: float) -> i64:
+    """The exponent field and the first three mantissa bits of v: one more for each eighth of an octave
+    [2^e, 2^(e + 1)). The low 5 bits name a segment. 1/2 <= v < 256, and more would only take longer."""
+    exponent: i64 = 127
+    while v >= 2.0:
+        v *= 0.5
+        exponent += 1
+    if v < 1.0:
+        v *= 2.0
+        exponent -= 1
+    eighth: i64 = int(8.0 * v) - 8
+    return 8 * exponent + eighth
 
-    def __init__(self, numbers: vec[float], index: i64) -> None:
-        at = 7 * index
-        self.centre = numbers[at]
-        self.c0 = numbers[at + 1]
-        self.c1 = numbers[at + 2]
-        self.c2 = numbers[at + 3]
-        self.c3 = numbers[at + 4]
-        self.c4 = numbers[at + 5]
-        self.c5 = numbers[at + 6]
+
+def slope_4(s: Segment, t: float) -> float:
+    """c1 + t (c2 + t (c3 + t c4)): the function at centre + t is c0 + t times this."""
+    return fma(t, fma(t, fma(t, s[5], s[4]), s[3]), s[2])
+
+
+def slope_5(s: Segment, t: float) -> float:
+    """The same with c5."""
+    return fma(t, fma(t, fma(t, fma(t, s[6], s[5]), s[4]), s[3]), s[2])
+
+
+def slope_6(s: Segment, t: float) -> float:
+    """The same with c6."""
+    return fma(t, fma(t, fma(t, fma(t, fma(t, s[7], s[6]), s[5]), s[4]), s[3]), s[2])
+
+
+def _powers_of_two() -> vec[float]:
+    numbers = vec[float]()
+    for k in range(-POWERS, POWERS + 1):
+        numbers = append(numbers, 2.0**k)
+    return numbers
+
+
+POWERS: Final = 320
+_POWERS_OF_TWO: Final = _powers_of_two()
+
+
+def power_of_two(k: i64) -> float:
+    """2^k, |k| <= 320, as a binary64 number."""
+    return _POWERS_OF_TWO[k + POWERS]
+
+
+def octave(x: float) -> i64:
+    """The e of 2^e <= x < 2^(e + 1), 2^-256 <= x < 2^255."""
+    e: i64 = -256
+    step: i64 = 256
+    while step > 0:
+        if x >= power_of_two(e + step):
+            e += step
+        step >>= 1
+    return e

@@ -18,8 +18,13 @@ UINT16: Final = 4
 INT16: Final = 5
 INT32: Final = 6
 INT64: Final = 7
+FLOAT16: Final = 10
 UINT32: Final = 12
 UINT64: Final = 13
+BFLOAT16: Final = 16
+
+FLOATS: Final = frozenset({FLOAT, FLOAT16, BFLOAT16})
+"""Float types that are computed with; the arithmetic is binary32's for all of them (C5)."""
 
 DTYPE_NAMES: Final[dict[int, str]] = {
     1: "float32",

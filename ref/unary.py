@@ -1,4 +1,4 @@
-"""Elementwise ops of one float32 input, from the ONNX text. One class per op; ``value`` is its definition.
+"""Elementwise ops of one float input, from the ONNX text. One class per op; ``value`` is its definition.
 
 ``value`` maps a binary32 value to a binary32 value (see binary32) in correctly rounded steps, comparisons and
 selections (C2). Written "max(a, b)", a stands unless b > a; "min(a, b)", a stands unless b < a: so equal operands,
@@ -14,8 +14,9 @@ from librt.strings import BytesWriter, read_f32_le, write_f32_le
 
 from ortwin.ref.binary32 import NAN, add, div, fma, mul, rint, sqrt, sub
 from ortwin.ref.graph import Node
+from ortwin.ref.half import Half, half_format
 from ortwin.ref.kernel import Kernel
-from ortwin.ref.tensor import Tensor
+from ortwin.ref.tensor import FLOAT, Tensor
 
 
 class Unary:
@@ -35,8 +36,18 @@ def map_f32(op: Unary, data: bytes) -> bytes:
     return writer.getvalue()
 
 
+def map_half(op: Unary, half: Half, data: bytes) -> bytes:
+    """The op on each of the elements of a half type: widened exactly, computed in binary32, narrowed once (C5)."""
+    return half.narrow_buffer(map_f32(op, half.widen_buffer(data)))
+
+
+def map_floats(op: Unary, dtype: int, data: bytes) -> bytes:
+    """The op on each of the elements of a float tensor; dtype is one of FLOATS."""
+    return map_f32(op, data) if dtype == FLOAT else map_half(op, half_format(dtype), data)
+
+
 class Elementwise(Kernel):
-    """Runs a Unary over a float32 tensor of any shape."""
+    """Runs a Unary over a float tensor of any shape."""
 
     def __init__(self, node: Node, op: Unary) -> None:
         super().__init__(node)
@@ -45,7 +56,7 @@ class Elementwise(Kernel):
     def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         x = inputs[0]
         assert x is not None
-        return [Tensor(x.dtype, x.shape, map_f32(self.op, x.data))]
+        return [Tensor(x.dtype, x.shape, map_floats(self.op, x.dtype, x.data))]
 
 
 class Relu(Unary):

@@ -8,10 +8,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from models import FLOAT, INT32, INT64, PAIRED, Array, node, of_nodes, sample, value
+from models import BFLOAT16, FLOAT, FLOAT16, INT32, INT64, PAIRED, Array, node, of_nodes, sample, value
 
+FLOATS = ["Neg", "Abs", "Relu", "Floor", "Sqrt", "Reciprocal", "Sign", "HardSwish", "Softsign", "LeakyRelu", "Tanh"]
 UNARY = {
-    FLOAT: ["Neg", "Abs", "Relu", "Floor", "Sqrt", "Reciprocal", "Sign", "HardSwish", "Softsign", "LeakyRelu", "Tanh"],
+    FLOAT: FLOATS,
+    FLOAT16: FLOATS,
+    BFLOAT16: FLOATS,
     INT32: ["Identity"],
     INT64: ["Identity"],
 }
@@ -60,7 +63,7 @@ def declared(random: np.random.Generator, shape: tuple[int, ...]) -> list[int | 
 
 
 def random_graph(seed: int, size: int = 100) -> RandomGraph:
-    """The graph of a seed. Inputs, constants and nodes of three types; what nothing reads is an output, as is some of
+    """The graph of a seed. Inputs, constants and nodes of five types; what nothing reads is an output, as is some of
     what is read."""
     random = np.random.default_rng(seed)
     family = shape_family(random)
@@ -70,8 +73,8 @@ def random_graph(seed: int, size: int = 100) -> RandomGraph:
     nodes: list[onnx.NodeProto] = []
     feeds: dict[str, Array] = {}
     for k in range(int(random.integers(2, 6))):
-        for dtype in (FLOAT, INT32, INT64):
-            if dtype != FLOAT and random.random() < 0.5:
+        for dtype in UNARY:
+            if dtype != FLOAT and random.random() < 0.6:
                 continue
             shape = family[int(random.integers(len(family)))]
             array = np.resize(sample(dtype, seed=int(random.integers(1, 9))), shape).reshape(shape)

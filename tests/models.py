@@ -32,10 +32,14 @@ Array = npt.NDArray[Any]
 Attributes = Mapping[str, Any]
 
 FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64 = 1, 2, 3, 4, 5, 6, 7, 12, 13
+FLOAT16, BFLOAT16 = 10, 16
+HALVES = (FLOAT16, BFLOAT16)
 INTEGERS = (UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64)
 # bool, float16, float64, complex64, complex128, bfloat16, the five float8: whole bytes, so Identity can copy them
 MOVED = (FLOAT, *INTEGERS, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 24)
 CANONICAL_NAN = 0x7FC00000
+HALF_NANS = {FLOAT16: 0x7E00, BFLOAT16: 0x7FC0}
+"""The canonical NaN of each half type."""
 
 VERSIONS: dict[str, tuple[int, ...]] = {
     "Identity": (1, 13, 14, 16, 19, 21, 23, 24, 25),
@@ -64,18 +68,35 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "Celu": (12, 28),
     "Swish": (24,),
     "Gelu": (20,),
-    "QuickGelu": (1,),
-    "FastGelu": (1,),
+    "Softplus": (1, 22),
+    "Mish": (18, 22),
+    "com.microsoft.Gelu": (1,),
+    "com.microsoft.QuickGelu": (1,),
+    "com.microsoft.FastGelu": (1,),
     "Add": (1, 6, 7, 13, 14),
     "Sub": (1, 6, 7, 13, 14),
     "Mul": (1, 6, 7, 13, 14),
     "Div": (1, 6, 7, 13, 14),
 }
+"""By name, after its domain if that is not ai.onnx."""
+
 PAIRED = ("Add", "Sub", "Mul", "Div")
 """Ops of two inputs."""
 
-DOMAINS = {"QuickGelu": "com.microsoft", "FastGelu": "com.microsoft"}
-"""The domain of an op that is not of ai.onnx."""
+BFLOAT16_FROM = {
+    **dict.fromkeys(("Relu", "Clip", "Abs", "Neg", "Reciprocal", "Sqrt", "Floor", "Ceil", "Sign"), 13),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), 13),
+    **dict.fromkeys(("Exp", "Log", "Tanh", "Sigmoid", "Erf"), 13),
+    "LeakyRelu": 16,
+    "Gelu": 20,
+    **dict.fromkeys(
+        ("ThresholdedRelu", "HardSigmoid", "HardSwish", "Round", "Softsign", "Elu", "Selu", "Softplus", "Mish"), 22
+    ),
+    "Swish": 24,
+    "Celu": 28,
+    **dict.fromkeys(("com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.FastGelu"), 1),
+}
+"""The first version of an op that takes bfloat16. float16 all versions take, but for Celu-12."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +109,11 @@ class Row:
 
     @property
     def domain(self) -> str:
-        return DOMAINS.get(self.op, "")
+        return self.op.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.op.rpartition(".")[2]
 
     def __str__(self) -> str:
         return f"{self.op}-{self.version}-{numpy_dtype(self.dtype).name}"
@@ -109,21 +134,30 @@ def numpy_dtype(dtype: int) -> np.dtype[Any]:
 def dtypes(op: str, version: int) -> tuple[int, ...]:
     if op == "Identity":
         return MOVED
-    if op in PAIRED:
-        return (FLOAT, INT32, INT64) if version > 1 else (FLOAT,)
-    return (FLOAT, *INTEGERS) if op == "Clip" and version >= 12 else (FLOAT,)
+    integers = INTEGERS if op == "Clip" and version >= 12 else ()
+    if op in PAIRED and version > 1:
+        integers = (INT32, INT64)
+    if version >= BFLOAT16_FROM[op]:
+        return (FLOAT, *HALVES, *integers)
+    return (FLOAT,) if (op, version) == ("Celu", 12) else (FLOAT, FLOAT16, *integers)
 
 
 ROWS = [Row(op, version, dtype) for op in VERSIONS for version in VERSIONS[op] for dtype in dtypes(op, version)]
 """Every op, version and element type."""
 
 KERNELS = [
-    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if op not in DOMAINS),  # those run the loops of Swish and Gelu
+    *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if "." not in op),
+    Row("com.microsoft.FastGelu", 1),  # the others of com.microsoft run the loops of Gelu and Swish
     *(Row("Clip", 13, dtype) for dtype in INTEGERS),
     *(Row(op, 14, dtype) for op in PAIRED for dtype in (INT32, INT64)),
     *(Row("Identity", 25, dtype) for dtype in (UINT8, 10, 11, 15)),  # copies of 1, 2, 8 and 16 bytes
+    Row("HardSwish", 22, FLOAT16),
+    Row("Swish", 24, BFLOAT16),
 ]
-"""One row for each loop of the C library."""
+"""One row for each loop of the C library; of those of the half types, one each: the others are in HALF_KERNELS."""
+
+HALF_KERNELS = [Row(op, VERSIONS[op][-1], dtype) for op in VERSIONS if op != "Identity" for dtype in HALVES]
+"""One row for each loop over a half type."""
 
 ISAS = [
     pytest.param(name, marks=pytest.mark.skip(reason=f"isa {name} is not available: {why}") if why else ())
@@ -153,7 +187,7 @@ def one_node(
         else:
             names.append(f"bound{position}")
             initializers.append(numpy_helper.from_array(bound, names[-1]))
-    node = helper.make_node(row.op, ["x", *names], ["y"], name=name, domain=row.domain, **dict(attributes or {}))
+    node = helper.make_node(row.name, ["x", *names], ["y"], name=name, domain=row.domain, **dict(attributes or {}))
     outputs = [helper.make_tensor_value_info("y", row.dtype, shape)]
     imports = [helper.make_opsetid(row.domain, row.version)]
     if row.domain:
@@ -197,24 +231,20 @@ def _operand(row: Row, given: Any) -> Array | str | None:
     return given if given is None or isinstance(given, str) else np.array(given, item)
 
 
-def plain(row: Row) -> Arguments:
-    """No more than the op must be given to be executed: Gelu's approximate, a second operand."""
-    if row.op in PAIRED:
-        return Arguments(LIMITED if row.version < 7 else (), (3,))
-    return Arguments((("approximate", "tanh"),) if row.op == "Gelu" else ())
-
-
 def arguments(row: Row) -> list[Arguments]:
-    """The defaults, then values that make every branch of the op matter."""
+    """The defaults, then values that make every branch of the op matter; for the half types, one that does."""
+    if row.dtype in HALVES:
+        some = arguments(Row(row.op, row.version))
+        return [some[0], some[-1]] if row.op == "Gelu" or (row.op == "Clip" and row.version >= 11) else some[:2]
     subnormal, huge, inf, nan = 2.0**-140, 3.0e38, float("inf"), float("nan")
     if row.op == "Gelu":
-        return [plain(row)]
+        return [Arguments(), *(Arguments((("approximate", text),)) for text in ("none", "tanh"))]
     if row.op in PAIRED:
         limited = LIMITED if row.version < 7 else ()
         single = (3, 0, -1, -7) if row.dtype != FLOAT else (3.0, 0.0, -0.0, 0.3, inf, nan, subnormal, huge)
         other = sample(row.dtype, seed=2)  # as many as the inputs that tests use
         return [*(Arguments(limited, (b,)) for b in single), Arguments((), (other.tobytes(),))]
-    if row.op in ("Elu", "Swish", "QuickGelu"):
+    if row.op in ("Elu", "Swish", "com.microsoft.QuickGelu"):
         alphas = (0.3, -1.5, 0.0, -0.0, subnormal, huge, inf, -inf, nan, 1.0e-37, 50.0)
         return [Arguments(), *(Arguments((("alpha", a),)) for a in alphas)]
     if row.op == "Celu":
@@ -258,7 +288,7 @@ def specials() -> Array:
 
 @functools.cache
 def sample(dtype: int, count: int = 509, seed: int = 1) -> Array:
-    """count values of an element type: for float32 the special ones first, then random bits; read-only."""
+    """count values of an element type, special ones and random bits mixed; read-only."""
     item = numpy_dtype(dtype)
     random = np.random.default_rng(seed)
     bits: Array = np.frombuffer(random.bytes(count * item.itemsize), np.uint8)
@@ -272,6 +302,9 @@ def sample(dtype: int, count: int = 509, seed: int = 1) -> Array:
         half[:] = random.normal(0.0, 2.0, half.size).astype(np.float32)
         half[::2] *= np.float32(20)  # the tails of the exponential family
         array = array[random.permutation(count)]
+    elif dtype in HALVES:
+        with np.errstate(all="ignore"):
+            array[::2] = sample(FLOAT, count, seed)[::2].astype(item)
     elif dtype in INTEGERS:
         limits = np.iinfo(item)
         edges = np.array([limits.min, limits.max, 0, 1, 2, 3, 4, 7, 99, 100, 101], item)

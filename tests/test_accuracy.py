@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models import AVAILABLE, VERSIONS, Arguments, Array, Row, plain, with_arguments
+from models import AVAILABLE, VERSIONS, Arguments, Array, Row, with_arguments
 from ortwin.fast import Session
 
 ALPHA, GAMMA = float(np.float32(1.6732631921768188)), float(np.float32(1.0507010221481323))
@@ -24,7 +24,23 @@ def below_zero(x: Array, f: Callable[[Array], Array]) -> Array:
     return np.where(x >= 0, x, f(np.minimum(x, 0)))
 
 
+def each(f: Callable[[float], float]) -> Callable[[Array], Array]:
+    return lambda x: np.array([f(v) for v in x.ravel()]).reshape(x.shape)
+
+
 def gelu(x: Array) -> Array:
+    """x Phi(x), by the tail that keeps its digits."""
+    return np.where(x == -np.inf, -0.0, x / 2 * each(math.erfc)(-x / math.sqrt(2)))
+
+
+def mish(x: Array) -> Array:
+    """x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2); beyond 40 it is x."""
+    power = np.exp(np.minimum(x, 40))
+    n = power * (power + 2)
+    return np.where(x == -np.inf, -0.0, x * (n / (n + 2)))
+
+
+def gelu_tanh(x: Array) -> Array:
     return gated(x, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
@@ -33,14 +49,17 @@ TRUE: dict[str, Callable[[Array], Array]] = {
     "Log": np.log,
     "Tanh": np.tanh,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "Erf": lambda x: np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape),
+    "Erf": each(math.erf),
     "Elu": lambda x: below_zero(x, np.expm1),
     "Selu": lambda x: GAMMA * below_zero(x, lambda t: ALPHA * np.expm1(t)),
     "Celu": lambda x: below_zero(x, np.expm1),
     "Swish": lambda x: gated(x, x),
     "Gelu": gelu,
-    "QuickGelu": lambda x: gated(x, float(np.float32(1.702)) * x),
-    "FastGelu": gelu,
+    "Softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+    "Mish": mish,
+    "com.microsoft.Gelu": gelu,
+    "com.microsoft.QuickGelu": lambda x: gated(x, float(np.float32(1.702)) * x),
+    "com.microsoft.FastGelu": gelu_tanh,
 }
 """Each op with default attributes, in binary64."""
 
@@ -55,7 +74,7 @@ def error_in_ulp(y: Array, true: Array) -> Array:
 
 def computed(op: str, x: Array, arguments: Arguments | None = None) -> Array:
     row = Row(op, VERSIONS[op][-1])
-    model = with_arguments(row, arguments or plain(row))
+    model = with_arguments(row, arguments or Arguments())
     (y,) = Session(model, isa=AVAILABLE[0]).run(None, {"x": x})
     return np.asarray(y)
 
@@ -83,6 +102,26 @@ def test_at_most_one_ulp_on_a_sample_of_all_inputs(op: str) -> None:
         check(computed(op, x), TRUE[op](x.astype(np.float64)), x)
 
 
+def test_gelu_at_most_one_ulp_with_approximate_tanh() -> None:
+    x = patterns()
+    with np.errstate(all="ignore"):
+        check(computed("Gelu", x, Arguments((("approximate", "tanh"),))), gelu_tanh(x.astype(np.float64)), x)
+
+
+@pytest.mark.parametrize(
+    ("op", "low", "high"),
+    [("Exp", -104, -80), ("Sigmoid", -104, -80), ("Softplus", -104, -80), ("Gelu", -14.5, -12), ("Mish", -112, -80)],
+)
+def test_tails_down_to_the_last_subnormal(op: str, low: float, high: float) -> None:
+    """Dense, and beyond the last one: a result is 0 only where half of the least number is not reached."""
+    x = np.linspace(low, high, 300_001).astype(np.float32)
+    y, true = computed(op, x), TRUE[op](x.astype(np.float64))
+    check(y, true, x)
+    assert ((y == 0) == (np.abs(true) <= 2.0**-150)).all()
+    assert ((np.abs(y) > 0) & (np.abs(y) < 2.0**-126)).any()
+    assert (np.signbit(y) == (op in ("Gelu", "Mish"))).all()
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.75, 30.0, 1e30, 1e-30])
 def test_celu_at_most_one_ulp_for_any_alpha(alpha: float) -> None:
     """With 1e30 the quotient x / alpha underflows where the answer is x."""
@@ -101,8 +140,8 @@ def test_swish_at_most_one_ulp_for_any_alpha(alpha: float) -> None:
         check(computed("Swish", x, Arguments((("alpha", alpha),))), gated(exact, float(np.float32(alpha)) * exact), x)
 
 
-@pytest.mark.parametrize("op", ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Elu", "Selu", "Celu"])
-@pytest.mark.parametrize("first", [2.0**-5, 0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
+@pytest.mark.parametrize("op", ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Elu", "Selu", "Celu", "Softplus"])
+@pytest.mark.parametrize("first", [2.0**-6, 2.0**-5, 0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
 def test_monotone_over_a_whole_binade(op: str, first: float) -> None:
     start = int(np.float32(first).view(np.uint32))
     up = np.arange(start, start + 2**23 + 1, dtype=np.uint32).view(np.float32)

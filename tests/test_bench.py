@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -69,6 +70,14 @@ def test_a_node_that_another_provider_owns_is_refused() -> None:
 
 def test_a_declined_node_is_refused_with_what_onnxruntime_says() -> None:
     assert _rig(cells.unary("Cos", 16), _ours()).refused["ortwin"].startswith("no session: ")
+
+
+def test_float16_has_a_control_and_bfloat16_has_none() -> None:
+    rig = _rig(cells.unary("Relu", 1000, "float16"), _ours())
+    assert (list(rig.bound), rig.differences["ortwin"].ulp) == (["ort", "ort again", "ortwin"], 0.0)
+    rig = _rig(cells.unary("Relu", 1000, "bfloat16"), _ours())
+    assert list(rig.bound) == ["ortwin"]
+    assert "NOT_IMPLEMENTED" in rig.refused["ort"]
 
 
 def test_a_counter_that_did_not_move_is_refused(tmp_path: Path) -> None:
@@ -348,6 +357,11 @@ def test_ulp_distance() -> None:
     assert distance(math.nan, 1.0) == math.inf
     assert distance(math.inf, float(np.finfo(np.float32).max)) == 1
     assert arms.ulp_distance(np.zeros(2, np.float32), np.zeros(3, np.float32)) == math.inf
+    for half in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
+        a, b = (np.array(patterns, np.uint16).view(half) for patterns in ([0x3C00, 0x8001], [0x3C03, 0x0001]))
+        assert arms.ulp_distance(a, b) == 3
+        assert arms.ulp_distance(a, b.astype(np.float32)) == math.inf
+    assert arms.ulp_distance(np.array([1.0]), np.array([1.5])) == math.inf
 
 
 def test_absolute_distance() -> None:

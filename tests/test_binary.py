@@ -10,8 +10,10 @@ import pytest
 
 from models import (
     AVAILABLE,
+    BFLOAT16,
     CANONICAL_NAN,
     FLOAT,
+    FLOAT16,
     INT32,
     INT64,
     ISAS,
@@ -105,6 +107,28 @@ def test_every_shape_broadcasts_as_numpys(dtype: int) -> None:
                 assert_bits(want, by_numpy(op, x, y).reshape(want.shape), (op, x.shape, y.shape, "ref"))
                 for fast in sessions:
                     assert_bits(fast.run(None, {"a": x, "b": y})[0], want, (op, x.shape, y.shape, fast.isa))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16])
+def test_half_types_round_once(dtype: int) -> None:
+    """C5, by numpy's float32 and its own conversions: all exponents, and shapes that are walked."""
+    item = numpy_dtype(dtype)
+    a, b = sample(dtype, 300, seed=1)[:, None], sample(dtype, 200, seed=2)[None, :]
+    for op in PAIRED:
+        made = model(op, dtype=dtype)
+        with np.errstate(all="ignore"):
+            wide = by_numpy(op, a.astype(np.float32), b.astype(np.float32))
+            want = wide.astype(item).view(np.uint16)
+        want = np.where(np.isnan(wide), np.uint16(0x7E00 if dtype == FLOAT16 else 0x7FC0), want)
+        (got,) = RefSession(made).run(None, {"a": a, "b": b})
+        assert_bits(got.view(np.uint16), want, (op, "ref"))
+        for isa in AVAILABLE:
+            fast = Session(made, isa=isa)
+            assert_bits(fast.run(None, {"a": a, "b": b})[0], got, (op, isa))
+            for shapes in (((37,), (37,)), ((37,), ()), ((), (37,)), ((3, 1), (3, 37)), ((1,), (1,))):
+                x, y = (np.resize(sample(dtype, seed=k), shape).reshape(shape) for k, shape in enumerate(shapes, 5))
+                feeds = {"a": x, "b": y}
+                assert_bits(fast.run(None, feeds)[0], RefSession(made).run(None, feeds)[0], (op, isa, shapes))
 
 
 @pytest.mark.parametrize("op", PAIRED)

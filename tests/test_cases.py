@@ -13,6 +13,7 @@ import pytest
 
 from models import (
     AVAILABLE,
+    BFLOAT16,
     CANONICAL_NAN,
     FLOAT,
     INTEGERS,
@@ -24,7 +25,6 @@ from models import (
     arguments,
     assert_bits,
     numpy_dtype,
-    plain,
     quiet,
     with_arguments,
 )
@@ -83,6 +83,13 @@ ACTIVATIONS: list[tuple[str, str, list[float], list[float]]] = [
     ("b01", "Tanh", [8.9988, -8.9988, 9, 10], [0.99999994, -0.99999994, 0.99999994, 1]),
     ("b02", "Sigmoid", [-15.9114, -18, -30, -88], [1.2296083e-07, 1.5229979e-08, 9.357623e-14, 6.0546e-39]),
     ("b03", "Elu", [-1e-4, -1e-6, -1e-8, -1e-10, -0.0], [-9.9995e-05, -9.999995e-07, -1e-08, -1e-10, -0.0]),
+    (
+        "gelu",
+        "Gelu",
+        [-5, -6, -8, -10, -13],
+        [-1.4332578e-06, -5.9195258e-09, -4.9767683e-15, -7.619853e-23, -7.9523e-38],
+    ),
+    ("mish", "Mish", [-60, -20, -1e-30], [-5.253906e-25, -4.122307e-08, -6e-31]),
 ]
 
 
@@ -148,7 +155,7 @@ def test_b05_a_value_alone_and_in_company(op: str, name: str) -> None:
 @pytest.mark.parametrize("op", VERSIONS)
 def test_b05_nan_of_every_length(op: str, name: str) -> None:
     row = Row(op, VERSIONS[op][-1])
-    run = arm(name, with_arguments(row, plain(row)))
+    run = arm(name, with_arguments(row, Arguments()))
     for pattern in (0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF):
         want = {"Identity": pattern, "ThresholdedRelu": 0}.get(op, CANONICAL_NAN)
         for n in range(1, 101):
@@ -162,7 +169,7 @@ def test_b05_nan_of_every_length(op: str, name: str) -> None:
 def test_b05_one_to_eight_threads(op: str, name: str) -> None:
     """1000003 elements of C and ONNX Runtime; the reference knows no threads and takes fewer."""
     row = Row(op, VERSIONS[op][-1])
-    model = with_arguments(row, plain(row))
+    model = with_arguments(row, Arguments())
     x = np.random.default_rng(5).normal(0, 3, 1009 if name == "ref" else 1_000_003).astype(np.float32)
     want, y = np.empty_like(x), np.empty_like(x)
     arm("portable", model)(x, want)
@@ -238,3 +245,30 @@ def test_b21_a_missing_float_bound_is_the_largest_finite_number(name: str) -> No
     want = np.array([largest, -largest, largest, -largest, 0, -0.0], np.float32)
     for version, given in ((1, Arguments()), (6, Arguments()), (11, Arguments()), (13, Arguments(bounds=(None, None)))):
         check_everywhere(arm(name, with_arguments(Row("Clip", version), given)), x, want)
+
+
+# B27: bfloat16 is rounded step by step, if it is computed at all; B28: bfloat16 by cutting bits off
+
+
+def bfloat16(numbers: list[float]) -> Array:
+    return np.array(numbers, np.float32).astype(numpy_dtype(BFLOAT16))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_b27_bfloat16_is_computed_in_binary32_and_rounded_once(name: str) -> None:
+    x = bfloat16([0.5, -0.5, 3e38, np.nan])
+    for row, want in (
+        (Row("Relu", 14, BFLOAT16), [0.5, 0.0, 3e38, np.nan]),
+        (Row("Sigmoid", 13, BFLOAT16), [0.62109375, 0.376953125, 1.0, np.nan]),
+    ):
+        check_everywhere(arm(name, with_arguments(row, Arguments())), x, bfloat16(want))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_b28_bfloat16_rounds_ties_to_even_and_keeps_a_nan_a_nan(name: str) -> None:
+    """What is narrowed is LeakyRelu's alpha, which 1 is multiplied by: -1 times -alpha."""
+    patterns = {0x3F808000: 0x3F80, 0x3F818000: 0x3F82, 0x7F800001: 0x7FC0, 0xFF800001: 0x7FC0, 0x7F7FFFFF: 0x7F80}
+    for pattern, want in patterns.items():
+        alpha = -float(bits(pattern)[0])
+        run = arm(name, with_arguments(Row("LeakyRelu", 16, BFLOAT16), Arguments((("alpha", alpha),))))
+        check_everywhere(run, bfloat16([-1.0]), np.array([want], np.uint16).view(numpy_dtype(BFLOAT16)))

@@ -323,14 +323,18 @@ def test_ops(capsys: Capture) -> None:
     assert len(listed) == len(default_library().ops())
     found = {(row["op"], row["since_version"]): row for row in listed}
     assert {name for _, name in OPS} <= {row["op"] for row in listed}
-    assert found["Sqrt", 13]["dtypes"] == ["float32"]
+    assert found["Sqrt", 6]["dtypes"] == ["float32", "float16"]
+    assert found["Sqrt", 13]["dtypes"] == ["float32", "float16", "bfloat16"]
     assert found["Sqrt", 13]["cost_class"] == "light"
     assert "int8" in found["Clip", 12]["dtypes"]
     assert "int8" not in found["Clip", 11]["dtypes"]
     code, out, _ = invoke(capsys, "ops")
     assert code == 0
-    (line,) = [line for line in out.splitlines() if "Sqrt" in line]
-    assert line.split() == ["ai.onnx", "Sqrt", "1", "6", "13", "float32", "light"]
+    lines = [line.split() for line in out.splitlines() if "Sqrt" in line]
+    assert lines == [
+        ["ai.onnx", "Sqrt", "1", "6", "float32", "float16", "light"],
+        ["ai.onnx", "Sqrt", "13", "float32", "float16", "bfloat16", "light"],
+    ]
 
 
 # errors

@@ -202,6 +202,22 @@ def test_every_bit_pattern_passes(tmp_path: Path, dtype: int) -> None:
     assert [(row.op, row.elements) for row in result.rows] == [("Identity", 64)]
 
 
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_half_types(capsys: Capture, tmp_path: Path, dtype: int) -> None:
+    """All commands that run a model; ONNX Runtime would take HardSwish and Softsign apart, were they not claimed."""
+    used = ["HardSwish", "Sigmoid", "Softsign", "Clip"]
+    nodes = [helper.make_node(op, [f"v{k}"], [f"v{k + 1}"]) for k, op in enumerate(used)]
+    nodes[-1].input.extend(["lo", "hi"])
+    bounds = [helper.make_tensor(name, dtype, [], [bound]) for name, bound in (("lo", 0.25), ("hi", 0.4))]
+    path = save(tmp_path / "m.onnx", nodes, [value("v0", dtype)], [value("v4", dtype)], initializers=bounds)
+    result = check_model(path, dims={"N": 1000})
+    assert result.agree
+    assert {row.op: row.nodes for row in result.rows} == dict.fromkeys(used, 1)
+    runs = [document(capsys, "run", path, "--dim", "N=9", "--backend", backend) for backend in ("ref", "fast", "ort")]
+    assert len({run["outputs"][0]["sha256"] for run in runs}) == 1
+    assert [run.get("nodes_executed") for run in runs] == [None, 4, 4]
+
+
 def test_missing_and_repeated_operands(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Constant", [], ["lo"], value_float=-0.5),

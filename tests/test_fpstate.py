@@ -20,7 +20,9 @@ import pytest
 import models
 from models import (
     AVAILABLE,
+    BFLOAT16,
     FLOAT,
+    HALVES,
     KERNELS,
     Array,
     Row,
@@ -72,6 +74,8 @@ def state(value: int) -> Iterator[None]:
 
 def values(dtype: int) -> Array:
     """Mostly numbers whose results are subnormal, subnormal themselves, or rounded."""
+    if dtype in HALVES:
+        return np.arange(0, 1 << 16, 31).astype(np.uint16).view(models.numpy_dtype(dtype))
     if dtype != FLOAT:
         return sample(dtype, 67)
     tiny = (np.arange(1, 60, dtype=np.uint32) * np.uint32(0x21F35)).view(np.float32)
@@ -124,6 +128,8 @@ def test_the_states_make_a_difference() -> None:
 def test_the_callers_state_changes_nothing_and_comes_back(row: Row, name: str) -> None:
     if name.startswith("ort-") and row.dtype in (14, 15):
         pytest.skip("ONNX Runtime has no tensors of complex numbers")
+    if name.startswith("ort-") and row.dtype == BFLOAT16:
+        pytest.skip("InferenceSession.run has no arrays of bfloat16, and other ways to run raise flags themselves")
     x = values(row.dtype)
     for given in arguments(row):
         model = with_arguments(row, given)

@@ -32,7 +32,6 @@ from models import (
     of_nodes,
     one_node,
     oracle,
-    plain,
     quiet,
     sample,
     value,
@@ -95,7 +94,7 @@ def test_every_row_is_claimed_and_executed_without_fallback(row: Row, isa: str) 
         made = session(with_arguments(row, given), isa=isa)
         x = np.array(sample(row.dtype))
         y = np.zeros_like(x)
-        assert assigned(made) == [row.op]
+        assert assigned(made) == [row.name]
         _, count = executed(bind, made, {"x": (row.dtype, x)}, row.dtype, y)
         assert count == 1, "nodes assigned and nodes executed differ"
         assert_bits(y, expected(row, given), given)
@@ -104,13 +103,13 @@ def test_every_row_is_claimed_and_executed_without_fallback(row: Row, isa: str) 
 def test_assignment_and_counter_agree_on_a_model_of_every_op() -> None:
     newest = {row.op: row for row in ROWS if row.dtype == FLOAT}
     nodes = [
-        node(op, [f"t{k}"] * (2 if op in PAIRED else 1), f"t{k + 1}", domain=row.domain, **dict(plain(row).attributes))
-        for k, (op, row) in enumerate(newest.items())
+        node(row.name, [f"t{k}"] * (2 if row.op in PAIRED else 1), f"t{k + 1}", domain=row.domain)
+        for k, row in enumerate(newest.values())
     ]
     imports = [helper.make_opsetid("", 25), helper.make_opsetid("com.microsoft", 1)]
     model = of_nodes(nodes, [value("t0")], [value(f"t{len(nodes)}")], opset_imports=imports)
     made = session(model)
-    assert assigned(made) == sorted(newest)
+    assert assigned(made) == sorted(row.name for row in newest.values())
     (got,), count = executed(made.run, None, {"t0": X})
     assert count == len(newest)
     assert_bits(got, oracle(model, {"t0": X}))
@@ -384,7 +383,7 @@ def reports(path: Path) -> list[dict[str, Any]]:
     ("op", "opset", "dtype", "reason"),
     [
         ("Relu", 14, 11, "Relu-14 on float64 is not implemented"),
-        ("Relu", 14, 10, "Relu-14 on float16 is not implemented"),
+        ("Exp", 13, 11, "Exp-13 on float64 is not implemented"),
         ("Relu", 14, 6, "Relu-14 on int32 is not implemented"),
         ("Neg", 13, 6, "Neg-13 on int32 is not implemented"),
         ("Sqrt", 13, 11, "Sqrt-13 on float64 is not implemented"),
@@ -393,7 +392,6 @@ def reports(path: Path) -> list[dict[str, Any]]:
         ("Cos", 13, FLOAT, "op Cos of domain ai.onnx is not implemented"),
         ("Sinh", 22, FLOAT, "op Sinh of domain ai.onnx is not implemented"),
         ("Tanh", 13, 11, "Tanh-13 on float64 is not implemented"),
-        ("Gelu", 20, FLOAT, "Gelu-20: approximate=none is not implemented, only tanh"),
     ],
 )
 def test_what_is_declined_is_reported_with_its_reason(
@@ -477,11 +475,11 @@ def test_the_report_has_a_line_for_every_node_offered(tmp_path: Path) -> None:
     assert all(bool(line["reason"]) != line["claimed"] for line in lines)
 
 
-@pytest.mark.parametrize("text", ["", "none", "tan", "tanh2", "tanh" * 7 + "tanh", "tanh" * 8 + "t", "t" * 100_000])
+@pytest.mark.parametrize("text", ["", "None", "tan", "tanh2", "tanh" * 7 + "tanh", "tanh" * 8 + "t", "t" * 100_000])
 def test_a_string_attribute_that_is_not_the_one_asked_for(text: str) -> None:
     """ONNX Runtime hands strings over by their length; those of more than 32 bytes are not even fetched."""
     model = one_node(Row("Gelu", 20), ["n"], {"approximate": text})
-    with pytest.raises(UnsupportedError, match=r"Gelu-20: approximate=.* is not implemented, only tanh"):
+    with pytest.raises(UnsupportedError, match=r"Gelu-20: approximate=.* is not implemented, only none and tanh"):
         session(model)
 
 

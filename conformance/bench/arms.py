@@ -15,12 +15,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ortwin.conformance import plugins
+from ortwin.conformance import ortvalues, plugins
 from ortwin.conformance.bench import host
 from ortwin.conformance.bench.cells import Cell
 from ortwin.fast.library import Library
 from ortwin.ref.errors import OrtwinError, UnsupportedError
 from ortwin.ref.session import Session as Reference
+from ortwin.ref.tensor import FLOATS, dtype_number
 
 Array = npt.NDArray[Any]
 
@@ -122,13 +123,12 @@ class Rig:
             raise Refused(f"no session: {_first_sentence(error)}") from error
         self._check_ownership(arm, session)
         if not self.outputs:
-            names = [output.name for output in session.get_outputs()]
-            self.outputs = list(zip(names, session.run(names, self._feeds), strict=True))
+            self.outputs = list(ortvalues.run(session, self._feeds).items())
         binding = session.io_binding()
-        for name, array in self._feeds.items():
-            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        for name, array in self._feeds.items():  # by ONNX's number: ONNX Runtime knows no numpy type for bfloat16
+            binding.bind_input(name, "cpu", 0, dtype_number(array.dtype), array.shape, array.ctypes.data)
         for name, array in self.outputs:
-            binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            binding.bind_output(name, "cpu", 0, dtype_number(array.dtype), array.shape, array.ctypes.data)
         bound = Bound(session, binding)
         before = arm.library.counters()["nodes_executed"] if arm.library else 0
         for _, array in self.outputs:
@@ -171,15 +171,16 @@ class Rig:
 
 
 def ulp_distance(a: Array, b: Array) -> float:
-    """Largest distance in representable float32 numbers between equal places; 0 for equal bits or two NaNs.
+    """Largest distance in representable numbers of the type between equal places; 0 for equal bits or two NaNs.
 
-    A NaN against a number is infinite. Other element types count as equal or infinitely far.
+    A NaN against a number is infinite. What is no float of at most 32 bits counts as equal or infinitely far.
     """
-    if a.dtype != np.float32 or a.shape != b.shape:
+    if dtype_number(a.dtype) not in FLOATS or a.dtype != b.dtype or a.shape != b.shape:
         return 0.0 if np.array_equal(_bits(a), _bits(b)) else float("inf")
     if not a.size:
         return 0.0
-    steps = [np.where(i < 0, np.int64(-(2**31)) - i, i) for i in (x.view(np.int32).astype(np.int64) for x in (a, b))]
+    bits = [x.view(f"i{a.itemsize}").astype(np.int64) for x in (a, b)]
+    steps = [np.where(i < 0, -(1 << 8 * a.itemsize - 1) - i, i) for i in bits]
     nan = np.isnan(a), np.isnan(b)
     distance = np.abs(steps[0] - steps[1]).astype(np.float64)
     distance[nan[0] & nan[1]] = 0

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.defs
 import onnx.helper as oh
 
 from ortwin.conformance.inputs import make_feeds, read_model
@@ -22,6 +23,7 @@ DTYPES: Final = {
 SIZES: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20}
 POSITIVE: Final = frozenset({"Log", "Sqrt"})
 """Ops that are measured on their domain; NaN results could take another path in somebody's kernel."""
+OPSET: Final = 24
 
 
 @dataclass(frozen=True)
@@ -57,23 +59,44 @@ def parse_dtype(text: str) -> str:
     return text
 
 
-def unary(op: str, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
+def make_node(op: str, inputs: list[str], outputs: list[str], name: str) -> onnx.NodeProto:
+    """A node of the op that `op` names: Gelu, com.microsoft.QuickGelu, Gelu@approximate=tanh, Elu@alpha=0.5.
+
+    InputError if ONNX has no such op; of other domains only ONNX Runtime knows. An attribute is of the type its schema
+    says; without a schema a number is a float.
+    """
+    path, *settings = op.split("@")
+    domain, _, kind = path.rpartition(".")
+    if not kind or (not domain and not onnx.defs.has(kind, OPSET)):
+        raise InputError(f"ONNX has no op '{path}'")
+    schema = onnx.defs.get_schema(kind, OPSET) if not domain else None
+    attributes: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not key or not equals:
+            raise InputError(f"'{op}': an attribute is written @name=value")
+        try:
+            attributes[key] = float(text)
+        except ValueError:
+            attributes[key] = text
+        if schema is not None and key not in schema.attributes:
+            raise InputError(f"{kind} has no attribute '{key}'")
+    return oh.make_node(kind, inputs, outputs, name=name, domain=domain, **attributes)
+
+
+def unary(op: str, size: int, dtype: str = "float32") -> Cell:
     """One node on `size` elements."""
-    return _chain(f"{op} {dtype} {show_size(size)}", [op], size, dtype, opset)
+    return _chain(f"{op} {dtype} {show_size(size)}", [op], size, dtype)
 
 
-def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32", opset: int = 22) -> Cell:
+def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32") -> Cell:
     """`count` nodes one after another, the ops in turn."""
     return _chain(
-        f"{count} x {'+'.join(ops)} {dtype} {show_size(size)}",
-        [ops[k % len(ops)] for k in range(count)],
-        size,
-        dtype,
-        opset,
+        f"{count} x {'+'.join(ops)} {dtype} {show_size(size)}", [ops[k % len(ops)] for k in range(count)], size, dtype
     )
 
 
-def matmul(m: int, k: int, n: int, dtype: str = "float32", opset: int = 22) -> Cell:
+def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Cell:
     """A[M, K] times a constant B[K, N]."""
     a, b = _normal((m, k), dtype, 0), _normal((k, n), dtype, 1)
     kind = oh.np_dtype_to_tensor_dtype(a.dtype)
@@ -84,7 +107,7 @@ def matmul(m: int, k: int, n: int, dtype: str = "float32", opset: int = 22) -> C
         [oh.make_tensor_value_info("y", kind, [m, n])],
         [onnx.numpy_helper.from_array(b, "b")],
     )
-    return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph, opset), {"a": a}, 1, False)
+    return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph), {"a": a}, 1, False)
 
 
 def whole(path: str, dims: dict[str, int], seed: int) -> Cell:
@@ -102,16 +125,16 @@ def grid(ops: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str]) -> Ite
                 yield unary(op, size, dtype)
 
 
-def _chain(name: str, ops: Sequence[str], size: int, dtype: str, opset: int) -> Cell:
+def _chain(name: str, ops: Sequence[str], size: int, dtype: str) -> Cell:
     x = _normal((size,), dtype, 0)
     if POSITIVE & set(ops):
         x = np.abs(x)
     kind = oh.np_dtype_to_tensor_dtype(x.dtype)
     values = ["x", *(f"v{k}" for k in range(len(ops) - 1)), "y"]
-    nodes = [oh.make_node(op, [values[k]], [values[k + 1]], name=f"node{k}") for k, op in enumerate(ops)]
+    nodes = [make_node(op, [values[k]], [values[k + 1]], f"node{k}") for k, op in enumerate(ops)]
     ends = [oh.make_tensor_value_info(end, kind, [size]) for end in ("x", "y")]
     graph = oh.make_graph(nodes, "cell", ends[:1], ends[1:])
-    return Cell(name, _bytes(graph, opset), {"x": x}, len(ops), True)
+    return Cell(name, _bytes(graph), {"x": x}, len(ops), True)
 
 
 def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
@@ -119,6 +142,7 @@ def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
     return values.astype(oh.tensor_dtype_to_np_dtype(DTYPES[dtype]))
 
 
-def _bytes(graph: onnx.GraphProto, opset: int) -> bytes:
-    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", opset)], ir_version=10)
+def _bytes(graph: onnx.GraphProto) -> bytes:
+    opsets = [oh.make_opsetid("", OPSET), oh.make_opsetid("com.microsoft", 1)]
+    model = oh.make_model(graph, opset_imports=opsets, ir_version=10)
     return bytes(model.SerializeToString())

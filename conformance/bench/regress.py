@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(["bench", *words[2:]])
     try:
         return _compare(Path(words[0]), Path(words[1]), arguments)
-    except OrtwinError as error:
+    except (OrtwinError, OSError) as error:
         print(f"regress: {error}", file=sys.stderr)
         return 2
 
@@ -45,18 +45,13 @@ def _compare(base: Path, head: Path, arguments: argparse.Namespace) -> int:
     command.check(arguments)
     host.pin(arguments.threads)
     isa = arguments.isa.split(",")[0] if arguments.isa else None
-    with tempfile.TemporaryDirectory() as folder:
+    with command.open_output(arguments.json) as output, tempfile.TemporaryDirectory() as folder:
         again = Path(folder, "base_again.so")
         shutil.copyfile(base, again)
         arms = [plugin("base", str(base), isa), plugin("base_again", str(again), isa), plugin("head", str(head), isa)]
         first = _measure("first run", chosen, arms, arguments)
         suspects = [cell for cell, result in zip(chosen, first, strict=True) if _differs(result)]
         repeated = {result.cell: result for result in _measure("second run of what differs", suspects, arms, arguments)}
-    slower = [result.cell for result in first if _verdict(result) == "slower"]
-    worse = [cell for cell in slower if _verdict(repeated[cell]) == "slower"]
-    if arguments.json != "-":
-        _show(first, repeated)
-    with command.open_output(arguments.json) as output:
         if output is not None:
             document = {
                 "command": sys.argv,
@@ -65,6 +60,10 @@ def _compare(base: Path, head: Path, arguments: argparse.Namespace) -> int:
                 "second": [result.as_json() for result in repeated.values()],
             }
             json.dump(document, output)
+    slower = [result.cell for result in first if _verdict(result) == "slower"]
+    worse = [cell for cell in slower if _verdict(repeated[cell]) == "slower"]
+    if arguments.json != "-":
+        _show(first, repeated)
     refused = {result.cell: result.refused for result in first if result.refused}
     for cell, reasons in refused.items():
         print(f"regress: {cell}: {'; '.join(f'{arm}: {why}' for arm, why in reasons.items())}", file=sys.stderr)

@@ -1,6 +1,8 @@
-/* Add, Sub, Mul, Div. On binary32 one correctly rounded operation (C2), its NaN canonical (C3), in the vocabulary of
- * simd/. On integers the result modulo 2^32 or 2^64 (C7); the compiler vectorises those loops by itself, and exact
+/* Add, Sub, Mul, Div, with the loads and stores of loops.h. On binary32 one correctly rounded operation (C2), its NaN
+ * canonical (C3), in the vocabulary of simd/; on the half types that, rounded once more (C5). On integers the result modulo 2^32 or 2^64 (C7); the compiler vectorises those loops by itself, and exact
  * operations leave it no choice of bits. */
+
+#include "simd/half.h"
 
 #define BINARY(name) static inline vf name##_pair(vf a, vf b)
 
@@ -21,41 +23,51 @@ INTEGER_OPS(i32, int32_t, uint32_t)
 INTEGER_OPS(i64, int64_t, uint64_t)
 
 static inline vf float_result(vf y) { return or_nan(y, y, y); }
-static inline vf first_float(const unsigned char *p) {
+
+/* The one element that an operand has for all, in every lane. */
+static inline vf first_f32(const unsigned char *p) {
     float v;
     memcpy(&v, p, sizeof v);
     return vf_set(v);
 }
+#define FIRST_HALF(type)                                    \
+    static inline vf first_##type(const unsigned char *p) { \
+        uint16_t h;                                         \
+        memcpy(&h, p, sizeof h);                            \
+        return vf_set(ow_from_##type(h));                   \
+    }
+FIRST_HALF(f16)
+FIRST_HALF(bf16)
 
-/* One loop over vectors; A and B are what stands for the operands at byte `at`, with `part` lanes or whole vectors. */
-#define FLOAT_PASS(name, A, B, A_PART, B_PART)                                      \
-    do {                                                                            \
-        size_t i = 0;                                                               \
-        for (; n - i >= WIDTH; i += WIDTH) {                                        \
-            size_t at = 4 * i;                                                      \
-            vf_store(y + at, float_result(name##_pair(A, B)));                      \
-        }                                                                           \
-        if (n - i > 0) {                                                            \
-            size_t at = 4 * i, part = n - i;                                        \
-            vf_store_part(y + at, float_result(name##_pair(A_PART, B_PART)), part); \
-        }                                                                           \
+/* One loop over vectors; A and B are what stands for the operands at byte `at`, of whole vectors and of a part. */
+#define FLOAT_PASS(name, type, size, A, B, A_PART, B_PART)                              \
+    do {                                                                                \
+        size_t i = 0;                                                                   \
+        for (; n - i >= WIDTH; i += WIDTH) {                                            \
+            size_t at = size * i;                                                       \
+            store_##type(y + at, float_result(name##_pair(A, B)));                      \
+        }                                                                               \
+        if (n - i > 0) {                                                                \
+            size_t at = size * i, part = n - i;                                         \
+            store_part_##type(y + at, float_result(name##_pair(A_PART, B_PART)), part); \
+        }                                                                               \
     } while (0)
 
-#define FLOAT_LOOP(name)                                                                                            \
-    static void name##_pairs_f32(const void *first, size_t a_step, const void *second, size_t b_step, void *target, \
-                                 size_t n) {                                                                        \
-        const unsigned char *a = first, *b = second;                                                                \
-        unsigned char *y = target;                                                                                  \
-        if (a_step && b_step) {                                                                                     \
-            FLOAT_PASS(name, vf_load(a + at), vf_load(b + at), vf_load_part(a + at, part),                          \
-                       vf_load_part(b + at, part));                                                                 \
-        } else if (a_step) {                                                                                        \
-            const vf same = first_float(b);                                                                         \
-            FLOAT_PASS(name, vf_load(a + at), same, vf_load_part(a + at, part), same);                              \
-        } else {                                                                                                    \
-            const vf same = first_float(a);                                                                         \
-            FLOAT_PASS(name, same, vf_load(b + at), same, vf_load_part(b + at, part));                              \
-        }                                                                                                           \
+#define FLOAT_LOOP(name, type, size)                                                                                   \
+    static void name##_pairs_##type(const void *first, size_t a_step, const void *second, size_t b_step, void *target, \
+                                    size_t n) {                                                                        \
+        const unsigned char *a = first, *b = second;                                                                   \
+        unsigned char *y = target;                                                                                     \
+        if (a_step && b_step) {                                                                                        \
+            FLOAT_PASS(name, type, size, load_##type(a + at), load_##type(b + at), load_part_##type(a + at, part),     \
+                       load_part_##type(b + at, part));                                                                \
+        } else if (a_step) {                                                                                           \
+            const vf same = first_##type(b);                                                                           \
+            FLOAT_PASS(name, type, size, load_##type(a + at), same, load_part_##type(a + at, part), same);             \
+        } else {                                                                                                       \
+            const vf same = first_##type(a);                                                                           \
+            FLOAT_PASS(name, type, size, same, load_##type(b + at), same, load_part_##type(b + at, part));             \
+        }                                                                                                              \
     }
 
 #define INTEGER_PASS(name, suffix, type, A_AT, B_AT) \
@@ -78,6 +90,9 @@ static inline vf first_float(const unsigned char *p) {
         }                                                                                                  \
     }
 
-#define K(name) FLOAT_LOOP(name) INTEGER_LOOP(name, i32, int32_t) INTEGER_LOOP(name, i64, int64_t)
+#define K(name)                                                                         \
+    FLOAT_LOOP(name, f32, 4)                                                            \
+    FLOAT_LOOP(name, f16, 2) FLOAT_LOOP(name, bf16, 2) INTEGER_LOOP(name, i32, int32_t) \
+        INTEGER_LOOP(name, i64, int64_t)
 OW_BINARY_KERNELS(K)
 #undef K

@@ -30,7 +30,7 @@ typedef struct ow_params {
     } lo, hi;
 } ow_params;
 
-/* y[i] = f(x[i]), 0 <= i < n. */
+/* y[i] = f(x[i]), 0 <= i < n. The parameters are binary32 for every float type. */
 typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *params);
 
 /* y[i] = f(a[i * a_step], b[i * b_step]), 0 <= i < n, n > 0; a step is 1, or 0 for one operand of which one element is
@@ -41,7 +41,8 @@ typedef void ow_binary_fn(const void *a, size_t a_step, const void *b, size_t b_
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
-    K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh)
+    K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
+    K(gelu) K(softplus) K(mish)
 #define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
 /* clang-format on */
 

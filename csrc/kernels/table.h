@@ -1,7 +1,13 @@
 /* The kernels just defined, as the initialiser of an ow_kernels. */
-#define K(name) .unary[OW_KERNEL_##name][OW_F32] = name##_f32,
-#define BINARY_KERNEL(name) \
-    .binary[OW_KERNEL_##name] = {[OW_F32] = name##_pairs_f32, [OW_I32] = name##_pairs_i32, [OW_I64] = name##_pairs_i64},
+#define K(name)                                                                                   \
+    .unary[OW_KERNEL_##name][OW_F32] = name##_f32, .unary[OW_KERNEL_##name][OW_F16] = name##_f16, \
+    .unary[OW_KERNEL_##name][OW_BF16] = name##_bf16,
+#define BINARY_KERNEL(name)                                     \
+    .binary[OW_KERNEL_##name] = {[OW_F32] = name##_pairs_f32,   \
+                                 [OW_F16] = name##_pairs_f16,   \
+                                 [OW_BF16] = name##_pairs_bf16, \
+                                 [OW_I32] = name##_pairs_i32,   \
+                                 [OW_I64] = name##_pairs_i64},
 #define CLIP(dtype, suffix) .unary[OW_KERNEL_clip][dtype] = clip_##suffix
 #define OW_KERNEL_TABLE                   \
     {.isa = ISA_NAME,                     \

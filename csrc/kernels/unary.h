@@ -15,6 +15,9 @@ static inline vf slope_4(vf_segment s, vf t) { return vf_fma(t, vf_fma(t, vf_fma
 static inline vf slope_5(vf_segment s, vf t) {
     return vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, s.c5, s.c4), s.c3), s.c2), s.c1);
 }
+static inline vf slope_6(vf_segment s, vf t) {
+    return vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, s.c6, s.c5), s.c4), s.c3), s.c2), s.c1);
+}
 
 /* C10c: Relu(-0.0) is -0.0, x unless 0 > x. */
 UNARY(relu) {

@@ -17,7 +17,7 @@ static OrtStatus *test_node(const ow_host *host, ow_offer *offer) {
     if (!status && !ow_resolve(&(ow_node_view){&offer->info.node, operands}, &resolved, &offer->rule)) {
         offer->rule.text[0] = '\0';
         offer->claimed = true;
-        offer->kernel = ow_kernel_name(resolved.op->kernel);
+        offer->kernel = ow_kernel_name(resolved.kernel);
         offer->dtype = resolved.dtype;
     }
     for (size_t k = 0; k < OW_MAX_INPUTS; k++)

@@ -1,6 +1,7 @@
 #include "run/ops.h"
 
 #include "run/shape.h"
+#include "simd/half.h"
 
 #include <float.h>
 #include <math.h> /* NAN, isnan: macros only */
@@ -10,12 +11,14 @@
 
 #define BIT(dtype) (1u << (dtype))
 #define F32 BIT(OW_F32)
-#define NUMBERS (F32 | BIT(OW_I32) | BIT(OW_I64))
+#define F16 BIT(OW_F16)
+#define BF16 BIT(OW_BF16)
+#define I32_I64 (BIT(OW_I32) | BIT(OW_I64))
 #define INTEGERS \
     (BIT(OW_I8) | BIT(OW_I16) | BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U8) | BIT(OW_U16) | BIT(OW_U32) | BIT(OW_U64))
-#define ANY                                                                                                  \
-    (F32 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F16) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_BF16) | \
-     BIT(OW_F8E4M3FN) | BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
+#define ANY                                                                                                     \
+    (F32 | F16 | BF16 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_F8E4M3FN) | \
+     BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
 
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
 #define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0, NULL, NULL}
@@ -24,7 +27,7 @@
 #define GAMMA(preset) {"gamma", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
 #define AXIS {"axis", ORTWIN_ATTR_INT, OW_TO_AXIS, -1, NULL, NULL}
 #define SPREAD {"broadcast", ORTWIN_ATTR_INT, OW_TO_BROADCAST, 0, NULL, NULL}
-#define APPROXIMATE(only) {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", only}
+#define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
 #define BOUNDS                                                       \
     {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
         "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX, NULL, NULL    \
@@ -49,7 +52,7 @@ ATTRS(swish, ALPHA(1.0f));
 ATTRS(quick_gelu, ALPHA(0x1.b3b646p+0f)); /* RN(1.702) */
 ATTRS(limited, AXIS, SPREAD);
 ATTRS(limited_legacy, LEGACY, AXIS, SPREAD);
-ATTRS(gelu, APPROXIMATE("tanh"));
+ATTRS(gelu, APPROXIMATE);
 
 static const ow_op table[] = {
 #define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
@@ -153,9 +156,33 @@ static void spread_nan(ow_params *params) {
         params->alpha = params->beta = NAN;
 }
 
+/* The largest finite number of a float type, as binary32. */
+static float largest_finite(int32_t dtype) {
+    return dtype == OW_F16 ? 0x1.ffcp15f : dtype == OW_BF16 ? 0x1.fep127f : FLT_MAX;
+}
+
+static int is_float(int32_t dtype) { return dtype == OW_F32 || dtype == OW_F16 || dtype == OW_BF16; }
+
+/* A number of a float type as binary32, exactly. */
+static float read_float(int32_t dtype, const void *data) {
+    float value;
+    uint16_t half;
+    if (dtype == OW_F32) {
+        memcpy(&value, data, sizeof value);
+        return value;
+    }
+    memcpy(&half, data, sizeof half);
+    return dtype == OW_F16 ? ow_from_f16(half) : ow_from_bf16(half);
+}
+
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper) {
-    switch (dtype) { /* C10d: a missing bound is the lowest or largest finite value */
-    case OW_F32: params->alpha = -FLT_MAX, params->beta = FLT_MAX; break;
+    if (is_float(dtype)) { /* C10d: a missing bound is the lowest or largest finite value */
+        params->alpha = lower ? read_float(dtype, lower) : -largest_finite(dtype);
+        params->beta = upper ? read_float(dtype, upper) : largest_finite(dtype);
+        spread_nan(params);
+        return;
+    }
+    switch (dtype) {
     case OW_I8: params->lo.i8 = INT8_MIN, params->hi.i8 = INT8_MAX; break;
     case OW_I16: params->lo.i16 = INT16_MIN, params->hi.i16 = INT16_MAX; break;
     case OW_I32: params->lo.i32 = INT32_MIN, params->hi.i32 = INT32_MAX; break;
@@ -167,11 +194,19 @@ void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const v
     }
     size_t size = ow_item_size(dtype);
     if (lower)
-        memcpy(dtype == OW_F32 ? (void *)&params->alpha : params->lo.raw, lower, size);
+        memcpy(params->lo.raw, lower, size);
     if (upper)
-        memcpy(dtype == OW_F32 ? (void *)&params->beta : params->hi.raw, upper, size);
-    if (dtype == OW_F32)
-        spread_nan(params);
+        memcpy(params->hi.raw, upper, size);
+}
+
+/* Clip's bounds as attributes, which are binary32 for every type. The preset, which version 6 does not tell from a
+ * bound that is given, stands for a missing one (C10d). */
+static void clip_attributes(ow_params *params, int32_t dtype) {
+    if (params->alpha == -FLT_MAX)
+        params->alpha = -largest_finite(dtype);
+    if (params->beta == FLT_MAX)
+        params->beta = largest_finite(dtype);
+    spread_nan(params);
 }
 
 /* What an op of two inputs asks of them. */
@@ -236,12 +271,16 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                            (int)op->since_version, attr->name);
         put_attr(&made, rule, attr->f, attr->i);
     }
+    ow_kernel_id kernel = op->kernel;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++) {
-        const ortwin_attr *attr = given(node, rule);
-        if (rule->only && !(attr ? is_text(attr, rule->only) : strcmp(rule->text, rule->only) == 0))
-            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s=%.*s is not implemented, only %s", type,
-                           (int)op->since_version, rule->name, attr ? shown_length(attr) : 16,
-                           attr ? attr->s : rule->text, rule->only);
+        const ortwin_attr *attr = rule->text ? given(node, rule) : NULL;
+        if (!attr || is_text(attr, rule->text))
+            continue;
+        if (!is_text(attr, rule->other))
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s=%.*s is not implemented, only %s and %s", type,
+                           (int)op->since_version, rule->name, shown_length(attr), attr->s ? attr->s : "", rule->text,
+                           rule->other);
+        kernel = OW_KERNEL_gelu_tanh; /* Gelu's approximate is the only STRING */
     }
     if (op->kernel == OW_KERNEL_celu && !(params->alpha > 0.0f && params->alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
@@ -250,7 +289,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         if (view->inputs[k].dtype)
             return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
     if (op->kernel == OW_KERNEL_clip) {
-        spread_nan(params);
+        clip_attributes(params, dtype);
         for (size_t k = 1; k < node->input_count; k++) {
             const ortwin_operand *bound = &view->inputs[k];
             if (bound->dtype && bound->dtype != dtype)
@@ -266,6 +305,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         if (status)
             return status;
     }
+    made.kernel = kernel;
     *resolved = made;
     return ORTWIN_OK;
 }

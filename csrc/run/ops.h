@@ -12,8 +12,8 @@ typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
     int32_t type;     /* ortwin_attr_type */
     enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA, OW_TO_AXIS, OW_TO_BROADCAST } to;
-    float preset;            /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
-    const char *text, *only; /* STRING: schema default, and the one value that is implemented */
+    float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
+    const char *text, *other; /* STRING: schema default, and the other value that is implemented */
 } ow_attr_rule;
 
 typedef struct ow_op {
@@ -35,7 +35,8 @@ typedef struct ow_node_view {
 
 typedef struct ow_resolved {
     const ow_op *op;
-    int32_t dtype; /* of the first input and of the output */
+    ow_kernel_id kernel; /* the op's, unless an attribute chose another */
+    int32_t dtype;       /* of the first input and of the output */
     ow_params params;
     int64_t axis;  /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
     int broadcast; /* LIMITED: whether the shapes may differ */

@@ -26,7 +26,7 @@ void ow_operands(const ortwin_plan *plan, const ow_node *node, const ow_value *v
 
 /* Clip's bounds, when they are operands: rank 0 is a rule of the ONNX text that may first be seen here. */
 static ortwin_status check_bounds(const ow_node *n, const ortwin_operand *operands, ortwin_error *error) {
-    for (size_t k = 1; k < n->input_count && n->resolved.op->kernel == OW_KERNEL_clip; k++)
+    for (size_t k = 1; k < n->input_count && n->resolved.kernel == OW_KERNEL_clip; k++)
         if (operands[k].rank > 0)
             return ow_fail(error, ORTWIN_BAD_SHAPE, "%s: the %s has rank %d, the rule is rank 0", n->label,
                            k == 1 ? "min" : "max", (int)operands[k].rank);
@@ -72,10 +72,10 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->params = &r->params;
     step->x = (ow_place){x, (uint32_t)item};
     step->y = (ow_place){(uint32_t)node->output, (uint32_t)item};
-    step->unary = plan->isa->kernels->unary[r->op->kernel][r->dtype];
-    step->binary = plan->isa->kernels->binary[r->op->kernel][r->dtype];
-    step->kind = r->op->kernel == OW_KERNEL_copy ? STEP_COPY : STEP_UNARY;
-    if (r->op->kernel == OW_KERNEL_clip && r->op->max_inputs > 1)
+    step->unary = plan->isa->kernels->unary[r->kernel][r->dtype];
+    step->binary = plan->isa->kernels->binary[r->kernel][r->dtype];
+    step->kind = r->kernel == OW_KERNEL_copy ? STEP_COPY : STEP_UNARY;
+    if (r->kernel == OW_KERNEL_clip && r->op->max_inputs > 1)
         step->kind = STEP_BOUNDED;
     if (!step->binary)
         return;

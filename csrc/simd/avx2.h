@@ -8,6 +8,7 @@
 typedef __m256 vf;
 typedef __m256 vm;
 typedef __m256i vi;
+typedef __m128i vh;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __m256i part_mask(size_t n) {
@@ -19,6 +20,29 @@ static inline vf vf_load_part(const unsigned char *p, size_t n) {
     return _mm256_maskload_ps((const void *)p, part_mask(n));
 }
 static inline void vf_store_part(unsigned char *p, vf v, size_t n) { _mm256_maskstore_ps((void *)p, part_mask(n), v); }
+
+static inline vh vh_load(const unsigned char *p) { return _mm_loadu_si128((const void *)p); }
+static inline void vh_store(unsigned char *p, vh h) { _mm_storeu_si128((void *)p, h); }
+/* Nothing masks lanes of 16 bits, so a part goes through a vector in memory. */
+static inline vh vh_load_part(const unsigned char *p, size_t n) {
+    uint16_t lanes[WIDTH] = {0};
+    memcpy(lanes, p, n * sizeof lanes[0]);
+    return _mm_loadu_si128((const void *)lanes);
+}
+static inline void vh_store_part(unsigned char *p, vh h, size_t n) {
+    uint16_t lanes[WIDTH];
+    _mm_storeu_si128((void *)lanes, h);
+    memcpy(p, lanes, n * sizeof lanes[0]);
+}
+/* VCVTPH2PS and VCVTPS2PH keep subnormals whatever MXCSR says (Intel SDM vol. 2). */
+static inline vf vf_from_f16(vh h) { return _mm256_cvtph_ps(h); }
+static inline vh vf_to_f16(vf v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vf vf_from_bf16(vh h) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)); }
+static inline vh vf_to_bf16(vf v) {
+    __m256i u = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    u = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
+}
 
 static inline vf vf_set(float v) { return _mm256_set1_ps(v); }
 static inline vf vf_from_bits(uint32_t u) { return _mm256_castsi256_ps(_mm256_set1_epi32((int)u)); }
@@ -39,7 +63,7 @@ static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(b, a); }
 static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(b, a); }
 
 static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-static inline vf vf_neg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vf vf_neg(vf a) { return -a; } /* not an intrinsic: compilers join it to an fma */
 static inline vf vf_copysign(vf magnitude, vf sign) {
     return _mm256_or_ps(vf_abs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
@@ -56,6 +80,9 @@ static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, l
 
 static inline vi vi_bits(vf a) { return _mm256_castps_si256(a); }
 static inline vi vi_shift_right(vi a, int n) { return _mm256_srli_epi32(a, n); }
+static inline vf vf_add_exponent(vf a, vi n) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(n, 23)));
+}
 /* Bit 3 of i chooses the half: moved to the sign, which is what the blend reads. */
 static inline vf vf_entry_16(const float *t, vi i) {
     __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t), i);
@@ -66,17 +93,24 @@ static inline vf vf_entry_32(const float *t, vi i) {
     return _mm256_i32gather_ps(t, _mm256_and_si256(i, _mm256_set1_epi32(31)), 4);
 }
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
-/* Eight rows, transposed: faster than a gather per column. */
+/* Eight rows, transposed: faster than a gather per column. The rows' offsets leave the vector in pairs. */
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
-    int k[8];
+    __m256i offsets = _mm256_and_si256(_mm256_slli_epi32(i, 5), _mm256_set1_epi32(31 << 5));
+    const char *rows = (const char *)t->rows;
+    uint64_t pairs[4];
+    for (int k = 0; k < 2; k++) {
+        __m128i half = k ? _mm256_extracti128_si256(offsets, 1) : _mm256_castsi256_si128(offsets);
+        pairs[2 * k] = (uint64_t)_mm_cvtsi128_si64(half);
+        pairs[2 * k + 1] = (uint64_t)_mm_extract_epi64(half, 1);
+    }
     __m256 low[4], high[4], a, b, c, d;
-    _mm256_storeu_si256((void *)k, _mm256_and_si256(i, _mm256_set1_epi32(31)));
     for (int j = 0; j < 4; j++) {
-        const float *p = t->rows[k[j]], *q = t->rows[k[j + 4]];
-        low[j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
-        high[j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4)), _mm_loadu_ps(q + 4), 1);
+        uint64_t first = pairs[j / 2], second = pairs[j / 2 + 2];
+        const void *p = rows + (j % 2 ? first >> 32 : (uint32_t)first);
+        const void *q = rows + (j % 2 ? second >> 32 : (uint32_t)second);
+        low[j] = _mm256_loadu2_m128(q, p), high[j] = _mm256_loadu2_m128((const float *)q + 4, (const float *)p + 4);
     }
     vf_segment s;
     a = _mm256_unpacklo_ps(low[0], low[1]), b = _mm256_unpacklo_ps(low[2], low[3]);
@@ -86,7 +120,7 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     a = _mm256_unpacklo_ps(high[0], high[1]), b = _mm256_unpacklo_ps(high[2], high[3]);
     c = _mm256_unpackhi_ps(high[0], high[1]), d = _mm256_unpackhi_ps(high[2], high[3]);
     s.c3 = _mm256_shuffle_ps(a, b, 0x44), s.c4 = _mm256_shuffle_ps(a, b, 0xee);
-    s.c5 = _mm256_shuffle_ps(c, d, 0x44);
+    s.c5 = _mm256_shuffle_ps(c, d, 0x44), s.c6 = _mm256_shuffle_ps(c, d, 0xee);
     return s;
 }
 

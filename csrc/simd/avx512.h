@@ -8,6 +8,7 @@
 typedef __m512 vf;
 typedef __mmask16 vm;
 typedef __m512i vi;
+typedef __m256i vh;
 
 /* Lane k is live in a part of n lanes when k < n. */
 static inline __mmask16 part_mask(size_t n) { return (__mmask16)((1u << n) - 1u); }
@@ -18,6 +19,24 @@ static inline vf vf_load_part(const unsigned char *p, size_t n) {
 }
 static inline void vf_store_part(unsigned char *p, vf v, size_t n) {
     _mm512_mask_storeu_ps((void *)p, part_mask(n), v);
+}
+
+static inline vh vh_load(const unsigned char *p) { return _mm256_loadu_si256((const void *)p); }
+static inline void vh_store(unsigned char *p, vh h) { _mm256_storeu_si256((void *)p, h); }
+static inline vh vh_load_part(const unsigned char *p, size_t n) {
+    return _mm256_maskz_loadu_epi16(part_mask(n), (const void *)p);
+}
+static inline void vh_store_part(unsigned char *p, vh h, size_t n) {
+    _mm256_mask_storeu_epi16((void *)p, part_mask(n), h);
+}
+/* VCVTPH2PS and VCVTPS2PH keep subnormals whatever MXCSR says (Intel SDM vol. 2). VCVTNEPS2BF16 would not. */
+static inline vf vf_from_f16(vh h) { return _mm512_cvtph_ps(h); }
+static inline vh vf_to_f16(vf v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vf vf_from_bf16(vh h) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)); }
+static inline vh vf_to_bf16(vf v) {
+    __m512i u = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    u = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(u, 16));
 }
 
 static inline vf vf_set(float v) { return _mm512_set1_ps(v); }
@@ -39,7 +58,7 @@ static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(b, a); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(b, a); }
 
 static inline vf vf_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
-static inline vf vf_neg(vf a) { return _mm512_xor_ps(_mm512_set1_ps(-0.0f), a); }
+static inline vf vf_neg(vf a) { return -a; } /* not an intrinsic: compilers join it to an fma */
 /* VPTERNLOG: by the bits of (mask, sign, magnitude), mask ? sign : magnitude. */
 static inline vf vf_copysign(vf magnitude, vf sign) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(sign),
@@ -63,17 +82,20 @@ static inline vf vf_clamp(vf a, vf limit) { return _mm512_range_ps(a, limit, 2);
 
 static inline vi vi_bits(vf a) { return _mm512_castps_si512(a); }
 static inline vi vi_shift_right(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+static inline vf vf_add_exponent(vf a, vi n) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(n, 23)));
+}
 static inline vf vf_entry_16(const float *t, vi i) { return _mm512_permutexvar_ps(i, _mm512_loadu_ps(t)); }
 static inline vf vf_entry_32(const float *t, vi i) {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(t), i, _mm512_loadu_ps(t + 16));
 }
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return (vf_segment){vf_entry_32(t->columns[0], i), vf_entry_32(t->columns[1], i), vf_entry_32(t->columns[2], i),
                         vf_entry_32(t->columns[3], i), vf_entry_32(t->columns[4], i), vf_entry_32(t->columns[5], i),
-                        vf_entry_32(t->columns[6], i)};
+                        vf_entry_32(t->columns[6], i), vf_entry_32(t->columns[7], i)};
 }
 
 static inline vf vf_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }

@@ -6,12 +6,14 @@
 #include "kernels/clip.h"
 #include "kernels/unary.h"
 
-#include "kernels/binary.h"
 #include "kernels/error_function.h"
 #include "kernels/exponential.h"
 #include "kernels/logarithm.h"
+#include "kernels/smooth.h"
 
 #include "kernels/loops.h"
+
+#include "kernels/binary.h"
 
 #include "kernels/table.h"
 

@@ -1,5 +1,6 @@
 /* The vector vocabulary in plain C: a vector of one. The other files of this folder spell the same words with
  * intrinsics; each word does one IEEE 754 operation, so equal bits follow from equal words in equal order. */
+#include "simd/half.h"
 #include "simd/segments.h"
 
 #include <stdint.h>
@@ -12,6 +13,7 @@
 typedef float vf;
 typedef int vm;      /* a truth value per lane */
 typedef uint32_t vi; /* 32 bits per lane */
+typedef uint16_t vh; /* 16 bits per lane, as many lanes: half types in memory */
 
 static inline vf vf_load(const unsigned char *p) {
     float v;
@@ -26,17 +28,26 @@ static inline void vf_store_part(unsigned char *p, vf v, size_t n) {
         vf_store(p, v);
 }
 
+static inline vh vh_load(const unsigned char *p) {
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return h;
+}
+static inline void vh_store(unsigned char *p, vh h) { memcpy(p, &h, sizeof h); }
+static inline vh vh_load_part(const unsigned char *p, size_t n) { return n ? vh_load(p) : 0; }
+static inline void vh_store_part(unsigned char *p, vh h, size_t n) {
+    if (n)
+        vh_store(p, h);
+}
+/* binary16 and bfloat16 to binary32, exactly, and back, rounded once. Back, a NaN must be the canonical one. */
+static inline vf vf_from_f16(vh h) { return ow_from_f16(h); }
+static inline vh vf_to_f16(vf v) { return ow_to_f16(v); }
+static inline vf vf_from_bf16(vh h) { return ow_from_bf16(h); }
+static inline vh vf_to_bf16(vf v) { return ow_to_bf16(v); }
+
 static inline vf vf_set(float v) { return v; }
-static inline uint32_t vf_bits(vf v) {
-    uint32_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
-static inline vf vf_from_bits(uint32_t u) {
-    float v;
-    memcpy(&v, &u, sizeof v);
-    return v;
-}
+static inline uint32_t vf_bits(vf v) { return ow_bits(v); }
+static inline vf vf_from_bits(uint32_t u) { return ow_from_bits(u); }
 
 static inline vf vf_add(vf a, vf b) { return a + b; }
 static inline vf vf_sub(vf a, vf b) { return a - b; }
@@ -99,16 +110,18 @@ static inline vf vf_clamp(vf a, vf limit) { return vf_copysign(vf_clamp_abs(a, l
 
 static inline vi vi_bits(vf a) { return vf_bits(a); }
 static inline vi vi_shift_right(vi a, int n) { return a >> n; }
+/* a * 2^n by adding n to its exponent field, mod 2^9: a and the result must be normal. */
+static inline vf vf_add_exponent(vf a, vi n) { return vf_from_bits(vf_bits(a) + (n << 23)); }
 /* The entry with the number formed by the low 4 bits of i; by the low 5. */
 static inline vf vf_entry_16(const float *t, vi i) { return t[i & 15]; }
 static inline vf vf_entry_32(const float *t, vi i) { return t[i & 31]; }
 /* What t holds for the segment named by the low 5 bits of i. */
 typedef struct vf_segment {
-    vf centre, c0, c1, c2, c3, c4, c5;
+    vf centre, c0, c1, c2, c3, c4, c5, c6;
 } vf_segment;
 static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     const float *r = t->rows[i & 31];
-    return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6]};
+    return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
 }
 
 static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }

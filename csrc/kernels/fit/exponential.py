@@ -1,10 +1,9 @@
 """Constants of the exponential family.
 
-exp: e^x = 2^floor(n) T[j] (1 + p), p = p0 + r (c1 + r (c2 + r c3)), r = x - n ln 2 in [-ln 2 / 32, ln 2 / 32], n a
-multiple of 1/16 of fraction j / 16, T[j] = 2^(j/16) / (1 + p0). The free shift p0 is searched so that all sixteen T[j]
-lie close to binary32 numbers (after Gal and Bachelis, ACM TOMS 17(1), 1991). It is taken below -0.0115 so that
-c1 + r (...) stays below 1: its last place is then 2^-24, a step of it times |r| is smaller than a step of x just below
-0, and so p is monotone there too.
+exp: e^x = 2^(k + j/16 + f) = 2^k T[j] (1 + p), |f| <= 1/32, p = c1 f + (p0[j] + f^2 (c2 + c3 f)). T[j] = RN(2^(j/16)),
+and p0[j] is what this rounding took. T[0] = 1 and p0[0] = 0, so around x = 0 p is as small as x. p is monotone: the
+last place of the bracket is far below a step of c1 f. In p0[j] + f (c1 + ...) it is not, since the last place of the
+bracket there, 2^-24, times f is more than a step of c1 f just below 0.
 
 tanh, expm1, 1 / (1 + e^u): piecewise polynomials c0 + t (c1 + t (c2 + ...)), t = u - centre. Each centre is a short
 number near the middle of its segment at which the function is, to a few hundredths of an ulp, a binary32 number; for
@@ -22,47 +21,23 @@ import numpy as np
 from fitting import Tables, binary32, octave_entry, weighted_polynomial
 
 Function = Callable[[Any], Any]
-SHIFT_STEP = 2.0**-31
-
-
-def exp_shift() -> float:
-    """p0."""
-    powers = [float(mp.mpf(2) ** (mp.mpf(j) / 16)) for j in range(16)]
-    found = []
-    chunk = 1 << 19
-    for block in range(-80, -46):
-        p0 = (np.arange(chunk) + block * chunk) * SHIFT_STEP
-        worst = np.zeros(chunk)
-        for power in powers:
-            value = power * (1.0 / (1.0 + p0))
-            units = np.where(value >= 1, 2.0**23, 2.0**24) * value
-            np.maximum(worst, np.abs(units - np.rint(units)), out=worst)
-        worst[(p0 > -0.0115) | (p0 < -0.02)] = 9.0
-        best = int(np.argmin(worst))
-        found.append((worst[best], abs(p0[best]), p0[best]))
-    return binary32(min(found)[2])
 
 
 def exp_core(tables: Tables) -> None:
-    p0 = exp_shift()
     count = 40
     cosines = [mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
-    r = [c * mp.log(2) / 32 * mp.mpf("1.0005") for c in cosines]
-    target = np.array([float(((1 + mp.mpf(p0)) * mp.exp(v) - 1 - p0) / v) for v in r])
-    t = np.array([float(v) for v in r])
+    f = [c / 32 * mp.mpf("1.0005") for c in cosines]
+    target = np.array([float((mp.mpf(2) ** v - 1) / v) for v in f])
+    t = np.array([float(v) for v in f])
     coefficients, _ = weighted_polynomial(t, target, t, 2)
-    tables.table(
-        "EXP_T",
-        (binary32(mp.mpf(2) ** (mp.mpf(j) / 16) / (1 + mp.mpf(p0))) for j in range(16)),
-        "2^(j/16) / (1 + EXP_P0)",
-    )
-    tables.constant("EXP_P0", p0)
+    powers = [mp.mpf(2) ** (mp.mpf(j) / 16) for j in range(16)]
+    tables.table("EXP_T", (binary32(power) for power in powers), "2^(j/16)")
+    tables.table("EXP_P0", (binary32(power / binary32(power) - 1) for power in powers), "2^(j/16) / EXP_T[j] - 1")
     for k, c in enumerate(coefficients, 1):
         tables.constant(f"EXP_C{k}", c)
-    ln2 = binary32(mp.log(2))
-    tables.constant("LOG2E", binary32(1 / mp.log(2)), "log2(e)")
-    tables.constant("LN2_HI", ln2, "ln 2")
-    tables.constant("LN2_LO", binary32(mp.log(2) - ln2), "ln 2 - LN2_HI")
+    log2e = 1 / mp.log(2)
+    tables.constant("LOG2E_HI", binary32(log2e), "log2(e)")
+    tables.constant("LOG2E_LO", binary32(log2e - binary32(log2e)), "log2(e) - LOG2E_HI")
 
 
 def slope(f: Function, centre: float, c0: Any, low: Any, high: Any, degree: int, linear: int = 0) -> list[float]:

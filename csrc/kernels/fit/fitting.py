@@ -6,6 +6,7 @@ Deterministic. Needs numpy and mpmath.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ class Tables:
 
     def segments(self, name: str, rows: Sequence[Sequence[float]], formula: str) -> None:
         """Centre and coefficients of 32 segments, in the order of their look-up."""
-        texts = [[hexadecimal(v) for v in [*row, *[0.0] * (7 - len(row))]] for row in rows]
+        texts = [[hexadecimal(v) for v in [*row, *[0.0] * (8 - len(row))]] for row in rows]
         self.c.append(f"/* {formula} */")
         self.c.append(f"#define {name}(R) \\")
         self.c.append(" \\\n".join("    R(" + ", ".join(f"{text}f" for text in line) + ")" for line in texts))
@@ -140,7 +141,12 @@ class Tables:
     def _python_table(self, name: str, lines: Sequence[Sequence[str]], formula: str) -> None:
         self.python += [f"# {formula}"] if formula else []
         self.python += [f"{name}: Final = table(", '    """']
-        self.python += ["    " + " ".join(line) for line in lines]
+        self.python += [
+            textwrap.fill(
+                " ".join(line), 120, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+            )
+            for line in lines
+        ]
         self.python += ['    """', ")"]
 
     def write(self) -> None:
