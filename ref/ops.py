@@ -70,11 +70,11 @@ def _quick_gelu(node: Node) -> unary.Unary:
     return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
 
 
-def _fast_gelu(node: Node) -> unary.Unary:
+def _fast_gelu(node: Node) -> Kernel:
     _check_contributed(node, 2)
     if len(node.inputs) > 1 and node.inputs[1]:
-        raise UnsupportedError(f"{node.label}: a bias is not implemented")
-    return exponential.GeluTanh()
+        return unary.Biased(node, exponential.GeluTanh())
+    return unary.Elementwise(node, exponential.GeluTanh())
 
 
 def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
@@ -117,7 +117,7 @@ _TABLE: Final = (
     _elementwise("Swish", _f32(24), lambda n: exponential.Swish(real(n, "alpha"))),
     _elementwise("Gelu", _f32(20), _gelu),
     _elementwise("QuickGelu", _f32(1), _quick_gelu, "com.microsoft"),
-    _elementwise("FastGelu", _f32(1), _fast_gelu, "com.microsoft"),
+    Op("FastGelu", _f32(1), _fast_gelu, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

@@ -33,11 +33,15 @@ typedef struct ow_params {
 /* y[i] = f(x[i]), 0 <= i < n. */
 typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *params);
 
+/* y[i] = f(x[i] + row[i mod width]), 0 <= i < n, whole rows. */
+typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, size_t width, const ow_params *params);
+
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
     K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh)
+#define OW_BIASED_KERNELS(K) K(gelu_tanh) /* those of them that an op with a bias runs */
 /* clang-format on */
 
 typedef enum ow_kernel_id {
@@ -51,6 +55,7 @@ typedef enum ow_kernel_id {
 typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
+    ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;
 
 extern const ow_kernels ow_kernels_portable;

@@ -1,15 +1,16 @@
 /* The kernels just defined, as the initialiser of an ow_kernels. */
 #define K(name) .unary[OW_KERNEL_##name][OW_F32] = name##_f32,
+#define B(name) .biased[OW_KERNEL_##name][OW_F32] = name##_biased_f32,
 #define CLIP(dtype, suffix) .unary[OW_KERNEL_clip][dtype] = clip_##suffix
-#define OW_KERNEL_TABLE                      \
-    {                                        \
-        .isa = ISA_NAME,                     \
-        OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
-        CLIP(OW_I16, i16),                   \
-        CLIP(OW_I32, i32),                   \
-        CLIP(OW_I64, i64),                   \
-        CLIP(OW_U8, u8),                     \
-        CLIP(OW_U16, u16),                   \
-        CLIP(OW_U32, u32),                   \
-        CLIP(OW_U64, u64),                   \
+#define OW_KERNEL_TABLE                                           \
+    {                                                             \
+        .isa = ISA_NAME,                                          \
+        OW_UNARY_KERNELS(K) OW_BIASED_KERNELS(B) CLIP(OW_I8, i8), \
+        CLIP(OW_I16, i16),                                        \
+        CLIP(OW_I32, i32),                                        \
+        CLIP(OW_I64, i64),                                        \
+        CLIP(OW_U8, u8),                                          \
+        CLIP(OW_U16, u16),                                        \
+        CLIP(OW_U32, u32),                                        \
+        CLIP(OW_U64, u64),                                        \
     }

@@ -160,13 +160,13 @@ static OrtStatus *build(builder *b, const OrtGraph *graph, const OrtNode *fused)
     return status;
 }
 
-static OrtStatus *compile_one(const ow_ep *ep, const OrtGraph *graph, const OrtNode *fused, OrtNodeComputeInfo **info) {
+static OrtStatus *compile_one(ow_ep *ep, const OrtGraph *graph, const OrtNode *fused, OrtNodeComputeInfo **info) {
     builder b = {.api = ep->factory->api};
     ORT_TRY(check(&b, ortwin_plan_new(ep->isa, ep->threads, &b.plan, &b.error)));
     OrtStatus *status = build(&b, graph, fused);
     free(b.known.names);
     free(b.known.slots);
-    if (!status && !(*info = ow_new_compute_info(ep->factory, b.plan)))
+    if (!status && !(*info = ow_new_compute_info(ep, b.plan)))
         status = b.api->CreateStatus(ORT_FAIL, "ortwin: out of memory");
     if (status)
         ortwin_plan_free(b.plan);

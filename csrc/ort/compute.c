@@ -7,6 +7,7 @@ typedef struct ow_compute {
     OrtNodeComputeInfo base;
     const OrtApi *api;
     ortwin_plan *plan;
+    _Atomic uint32_t *pool_state; /* the session's */
     size_t input_count;
 } ow_compute;
 
@@ -26,6 +27,15 @@ static void *host_output(void *user, size_t index, const ortwin_tensor *shape) {
     return data;
 }
 
+/* The session's intra-op pool, as the plan sees it. Batches 0: each index is taken by the next thread that is free. */
+static int host_dispatch(void *user, ortwin_task_fn task, size_t total, void *job) {
+    const host *h = user;
+    OrtStatus *refused = h->api->KernelContext_ParallelFor(h->context, task, total, 0, job);
+    if (refused)
+        h->api->ReleaseStatus(refused);
+    return refused != NULL;
+}
+
 static OrtStatus *read_inputs(const ow_compute *c, OrtKernelContext *context, ortwin_tensor *inputs) {
     for (size_t k = 0; k < c->input_count; k++) {
         const OrtValue *value = NULL;
@@ -41,7 +51,8 @@ static OrtStatus *run(const ow_compute *c, OrtKernelContext *context, ortwin_ten
     ORT_TRY(read_inputs(c, context, inputs));
     host h = {c->api, context, NULL};
     ortwin_error error;
-    ortwin_status status = ortwin_plan_run(c->plan, inputs, c->input_count, host_output, &h, &error);
+    ortwin_host pool = {host_dispatch, &h, c->pool_state};
+    ortwin_status status = ortwin_plan_run_in(c->plan, &pool, inputs, c->input_count, host_output, &h, &error);
     if (h.failed)
         return h.failed;
     return status ? ow_status(c->api, status, &error) : NULL;
@@ -70,16 +81,17 @@ static OrtStatus *create_state(OrtNodeComputeInfo *info, OrtNodeComputeContext *
 
 static void release_state(OrtNodeComputeInfo *info, void *state) { (void)info, (void)state; }
 
-OrtNodeComputeInfo *ow_new_compute_info(const ow_factory *factory, ortwin_plan *plan) {
+OrtNodeComputeInfo *ow_new_compute_info(ow_ep *ep, ortwin_plan *plan) {
     ow_compute *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->base.ort_version_supported = factory->version;
+    c->base.ort_version_supported = ep->factory->version;
     c->base.CreateState = create_state;
     c->base.Compute = compute;
     c->base.ReleaseState = release_state;
-    c->api = factory->api;
+    c->api = ep->factory->api;
     c->plan = plan;
+    c->pool_state = &ep->pool_state;
     c->input_count = ow_plan_input_count(plan);
     return &c->base;
 }

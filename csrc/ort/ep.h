@@ -23,9 +23,10 @@ typedef struct ow_ep {
     OrtEp base;
     ow_factory *factory;
     const OrtLogger *logger;
-    const char *isa; /* the instruction set its plans run on */
-    int32_t threads; /* the session's budget */
-    FILE *report;    /* option "report"; NULL without */
+    const char *isa;             /* the instruction set its plans run on */
+    int32_t threads;             /* option "threads"; 0: whatever the session's pool has */
+    _Atomic uint32_t pool_state; /* what was learned of that pool, for all groups of the session */
+    FILE *report;                /* option "report"; NULL without */
 } ow_ep;
 
 /* A node of ONNX Runtime's graph in our terms. Strings and value infos are borrowed from the graph. */
@@ -47,8 +48,8 @@ OrtStatus *ow_get_capability(OrtEp *ep, const OrtGraph *graph, OrtEpGraphSupport
 OrtStatus *ow_compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused, size_t count,
                       OrtNodeComputeInfo **infos, OrtNode **contexts);
 void ow_release_compute_infos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count);
-/* A compute info that runs plan and owns it; NULL when there is no memory. */
-OrtNodeComputeInfo *ow_new_compute_info(const ow_factory *factory, ortwin_plan *plan);
+/* A compute info that runs plan and owns it; NULL when there is no memory. ONNX Runtime frees it before the ep. */
+OrtNodeComputeInfo *ow_new_compute_info(ow_ep *ep, ortwin_plan *plan);
 void ow_free_compute_info(OrtNodeComputeInfo *info);
 
 /* An error for ONNX Runtime, from a status of ours. */

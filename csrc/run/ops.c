@@ -1,5 +1,7 @@
 #include "run/ops.h"
 
+#include "run/split.h"
+
 #include <float.h>
 #include <math.h> /* NAN, isnan: macros only */
 #include <stdarg.h>
@@ -83,9 +85,19 @@ ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *for
     return status;
 }
 
+static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory",
+                                         [OW_COST_LIGHT] = "light",
+                                         [OW_COST_TRANSCENDENTAL] = "transcendental",
+                                         [OW_COST_COMPOSITE] = "composite"};
+
+size_t ortwin_piece_length(const char *cost_class, size_t length, size_t row_width) {
+    for (ow_cost cost = OW_COST_MEMORY; cost <= OW_COST_COMPOSITE; cost++)
+        if (cost_class && strcmp(cost_class, cost_names[cost]) == 0)
+            return ow_piece_length(length, cost, row_width);
+    return 0;
+}
+
 int ortwin_op(size_t index, ortwin_op_row *row) {
-    static const char *const cost_names[] = {
-        [OW_COST_MEMORY] = "memory", [OW_COST_LIGHT] = "light", [OW_COST_TRANSCENDENTAL] = "transcendental"};
     if (index >= TABLE_ROWS || !row)
         return 0;
     const ow_op *op = &table[index];
@@ -153,6 +165,21 @@ void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const v
         spread_nan(params);
 }
 
+int ow_takes_bias(const ow_op *op) { return op->shape == OW_SHAPE_BIAS || op->shape == OW_SHAPE_OPTIONAL_BIAS; }
+
+const char *ow_bias_rule(const ortwin_operand *x, const ortwin_operand *bias) {
+    if (x->rank == 0)
+        return "an input of rank 0 has no rows for a bias";
+    if (bias->rank >= 0 && bias->rank != 1)
+        return "the rank of the bias is not 1";
+    if (x->rank < 0 || bias->rank < 0)
+        return NULL;
+    int64_t width = x->dims[x->rank - 1];
+    if (width >= 0 && bias->dims[0] >= 0 && bias->dims[0] != width)
+        return "the bias is not as long as the input's last dimension";
+    return NULL;
+}
+
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
     const ortwin_node *node = view->node;
     const char *domain = node->domain ? node->domain : "";
@@ -203,9 +230,18 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     if (op->kernel == OW_KERNEL_celu && !(params.alpha > 0.0f && params.alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
                        (int)op->since_version);
-    for (size_t k = 1; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
-        if (view->inputs[k].dtype)
-            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
+    if (ow_takes_bias(op)) {
+        const ortwin_operand *bias = node->input_count > 1 ? &view->inputs[1] : NULL;
+        int present = bias && bias->dtype;
+        if (!present && op->shape == OW_SHAPE_BIAS)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: the bias is missing", type);
+        if (present && bias->dtype != dtype)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: the bias is %s, the input %s", type,
+                           ow_dtype_name(bias->dtype), ow_dtype_name(dtype));
+        const char *rule = present ? ow_bias_rule(&view->inputs[0], bias) : NULL;
+        if (rule)
+            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: %s", type, rule);
+    }
     if (op->kernel == OW_KERNEL_clip) {
         spread_nan(&params);
         for (size_t k = 1; k < node->input_count; k++) {

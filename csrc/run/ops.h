@@ -5,8 +5,8 @@
 #include "kernels/kernels.h"
 #include "ortwin.h"
 
-typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL } ow_cost;
-typedef enum ow_shape_rule { OW_SHAPE_SAME } ow_shape_rule;
+typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL, OW_COST_COMPOSITE } ow_cost;
+typedef enum ow_shape_rule { OW_SHAPE_SAME, OW_SHAPE_BIAS, OW_SHAPE_OPTIONAL_BIAS } ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
@@ -42,6 +42,12 @@ typedef struct ow_resolved {
 /* Can this node be executed exactly as written? The first rule that says no is put into error. Both the plan and
  * the claim in ONNX Runtime ask here, so nothing is claimed that the executor would refuse. */
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error);
+
+/* Whether the op's second input is a bias, a row that is added to every row of the first. */
+int ow_takes_bias(const ow_op *op);
+
+/* The rule that the shapes of an op that takes a bias break, given what is known of them; NULL for none. */
+const char *ow_bias_rule(const ortwin_operand *x, const ortwin_operand *bias);
 
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);

@@ -5,8 +5,10 @@
 
 #include "run/counters.h"
 #include "run/cpu.h"
+#include "run/fanout.h"
 #include "run/fpstate.h"
 #include "run/ops.h"
+#include "run/split.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,7 +26,8 @@ typedef struct slot {
 
 typedef struct node {
     ow_resolved resolved;
-    ow_unary_fn *kernel;
+    ow_unary_fn *kernel;  /* NULL: a copy */
+    ow_biased_fn *biased; /* NULL: no bias */
     size_t input_count;
     int32_t inputs[OW_MAX_INPUTS]; /* slots, -1 for a missing one */
     int32_t output;                /* slot */
@@ -102,8 +105,8 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
     if (!plan)
         return ow_fail(error, ORTWIN_NULL_POINTER, "plan is NULL");
     *plan = NULL;
-    if (threads < 1 || threads > 1024)
-        return ow_fail(error, ORTWIN_MISUSE, "threads must be 1 to 1024, not %d", (int)threads);
+    if (threads < 0 || threads > ORTWIN_MAX_THREADS)
+        return ow_fail(error, ORTWIN_MISUSE, "threads must be 0 to %d, not %d", ORTWIN_MAX_THREADS, (int)threads);
     const ow_isa *chosen;
     ortwin_status status = ow_choose_isa(isa, &chosen, error);
     if (status)
@@ -255,6 +258,11 @@ ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32
         return status;
     }
     ow_unary_fn *kernel = plan->isa->kernels->unary[resolved.op->kernel][resolved.dtype];
+    ow_biased_fn *biased = NULL;
+    if (ow_takes_bias(resolved.op) && what->input_count > 1 && what->inputs[1] >= 0) {
+        biased = plan->isa->kernels->biased[resolved.op->kernel][resolved.dtype];
+        assert(biased); /* as below */
+    }
     assert(kernel || resolved.op->kernel == OW_KERNEL_copy); /* a row of ops.def without its kernel */
     node *nodes = grown(plan->nodes, plan->node_count, &plan->node_room, sizeof *nodes);
     if (!nodes) {
@@ -272,7 +280,7 @@ ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32
     }
     fresh->from = FROM_NODE;
     node *added = &nodes[plan->node_count++];
-    *added = (node){resolved, kernel, what->input_count, {-1, -1, -1}, output_slots[0], label};
+    *added = (node){resolved, kernel, biased, what->input_count, {-1, -1, -1}, output_slots[0], label};
     for (size_t k = 0; k < what->input_count; k++)
         added->inputs[k] = what->inputs[k] < 0 ? -1 : what->inputs[k];
     return ORTWIN_OK;
@@ -328,6 +336,7 @@ size_t ow_plan_input_count(const ortwin_plan *plan) { return plan->input_count; 
 
 typedef struct frame {
     const ortwin_plan *plan;
+    const ortwin_host *host; /* NULL: the library's own threads */
     const ortwin_tensor *inputs;
     ortwin_output_fn output;
     void *user;
@@ -412,6 +421,53 @@ static ortwin_status read_bounds(const frame *f, const node *n, ow_params *param
     return ORTWIN_OK;
 }
 
+/* A bias, whose shape may first be known here. */
+static ortwin_status check_bias(const frame *f, const node *n) {
+    const ortwin_tensor *x = &f->values[n->inputs[0]], *bias = &f->values[n->inputs[1]];
+    ortwin_operand shapes[2] = {{x->dtype, x->rank > INT32_MAX ? INT32_MAX : (int32_t)x->rank, x->dims},
+                                {bias->dtype, bias->rank > 1 ? 2 : (int32_t)bias->rank, bias->dims}};
+    const char *rule = ow_bias_rule(&shapes[0], &shapes[1]);
+    return rule ? ow_fail(f->error, ORTWIN_BAD_SHAPE, "%s: %s", n->label, rule) : ORTWIN_OK;
+}
+
+/* Elementwise work, cut into pieces. The kernel was chosen with the plan: a piece has no choice. */
+typedef struct elements {
+    ow_unary_fn *kernel; /* NULL: a copy */
+    ow_biased_fn *biased;
+    const unsigned char *x, *row;
+    unsigned char *y;
+    const ow_params *params;
+    size_t item, width, length, piece;
+} elements;
+
+static void compute_range(const elements *e, size_t start, size_t n) {
+    const unsigned char *x = e->x + start * e->item;
+    unsigned char *y = e->y + start * e->item;
+    if (e->biased)
+        e->biased(x, e->row, y, n, e->width, e->params);
+    else if (e->kernel)
+        e->kernel(x, y, n, e->params);
+    else if (x != y)
+        memcpy(y, x, n * e->item);
+}
+
+static void compute_piece(void *user, size_t index) {
+    const elements *e = user;
+    size_t start = index * e->piece, left = e->length - start;
+    compute_range(e, start, left < e->piece ? left : e->piece);
+}
+
+/* Everything that a Run computes or copies goes through here. */
+static void compute(frame *f, elements *e, ow_cost cost) {
+    if (f->plan->threads != 1) { /* what is too short never gets as far as a pool */
+        e->piece = ow_piece_length(e->length, cost, e->width);
+        ow_team team = {f->plan->threads, f->host};
+        if (e->piece < e->length && ow_fan_out(&team, (e->length - 1) / e->piece + 1, compute_piece, e, &f->tally))
+            return;
+    }
+    compute_range(e, 0, e->length);
+}
+
 static int is_intermediate(const slot *s) { return s->from == FROM_NODE && s->output < 0; }
 
 static ortwin_status execute(frame *f, size_t step) {
@@ -426,6 +482,8 @@ static ortwin_status execute(frame *f, size_t step) {
     ortwin_status status = ORTWIN_OK;
     if (n->resolved.op->kernel == OW_KERNEL_clip && n->resolved.op->max_inputs > 1)
         status = read_bounds(f, n, &params);
+    if (n->biased)
+        status = check_bias(f, n);
     if (status)
         return status;
     if (target->output >= 0)
@@ -435,10 +493,13 @@ static ortwin_status execute(frame *f, size_t step) {
     if (status)
         return status;
     if (y->bytes) {
-        if (n->resolved.op->kernel != OW_KERNEL_copy)
-            n->kernel(x->data, y->data, y->bytes / ow_item_size(n->resolved.dtype), &params);
-        else if (y->data != x->data)
-            memcpy(y->data, x->data, y->bytes);
+        elements e = {n->kernel, n->biased, x->data, NULL, y->data, &params, ow_item_size(n->resolved.dtype), 1, 0, 0};
+        e.length = y->bytes / e.item;
+        if (n->biased) {
+            e.row = f->values[n->inputs[1]].data;
+            e.width = (size_t)x->dims[x->rank - 1];
+        }
+        compute(f, &e, n->resolved.op->cost);
     }
     f->tally.nodes_executed++;
     for (size_t k = 0; k < n->input_count; k++) {
@@ -456,14 +517,19 @@ static ortwin_status copy_output(frame *f, size_t k) {
     const ortwin_tensor *x = &f->values[f->plan->outputs[k]];
     ortwin_tensor y = *x;
     ortwin_status status = take_output(f, k, f->plan->node_count + k, &y);
-    if (!status && y.bytes && y.data != x->data)
-        memcpy(y.data, x->data, y.bytes);
+    if (!status && y.bytes)
+        compute(f, &(elements){.x = x->data, .y = y.data, .item = 1, .width = 1, .length = y.bytes}, OW_COST_MEMORY);
     return status;
 }
 
 ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inputs, size_t input_count,
                               ortwin_output_fn output, void *user, ortwin_error *error) {
-    if (!plan || (input_count && !inputs) || !output)
+    return ortwin_plan_run_in(plan, NULL, inputs, input_count, output, user, error);
+}
+
+ortwin_status ortwin_plan_run_in(const ortwin_plan *plan, const ortwin_host *host, const ortwin_tensor *inputs,
+                                 size_t input_count, ortwin_output_fn output, void *user, ortwin_error *error) {
+    if (!plan || (input_count && !inputs) || !output || (host && (!host->dispatch || !host->state)))
         return ow_fail(error, ORTWIN_NULL_POINTER, "%s is NULL", plan ? "an argument" : "plan");
     if (!plan->sealed)
         return ow_fail(error, ORTWIN_MISUSE, "the plan is not sealed");
@@ -473,7 +539,7 @@ ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inpu
     /* Small plans, such as a single claimed node, need no heap. */
     ortwin_tensor few_values[8];
     void *few_written[4] = {NULL};
-    frame f = {plan, inputs, output, user, error, few_values, few_written, {0}};
+    frame f = {plan, host, inputs, output, user, error, few_values, few_written, {0}};
     void *heap = NULL;
     if (plan->slot_count > sizeof few_values / sizeof few_values[0] ||
         plan->output_count > sizeof few_written / sizeof few_written[0]) {
@@ -499,10 +565,11 @@ ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inpu
         if (is_intermediate(&plan->slots[s]))
             free(f.values[s].data);
     free(heap);
-    if (!status) {
+    if (!status)
         f.tally.runs = 1;
-        ow_flush(&f.tally);
-    }
+    else
+        f.tally.nodes_executed = 0;
+    ow_flush(&f.tally);
     return status;
 }
 

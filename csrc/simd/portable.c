@@ -11,6 +11,7 @@
 #include "kernels/logarithm.h"
 
 #include "kernels/loops.h"
+#include "kernels/rows.h"
 
 #include "kernels/table.h"
 
