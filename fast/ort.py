@@ -102,13 +102,14 @@ def ort_session(
     """An ordinary onnxruntime.InferenceSession whose nodes are executed by this provider.
 
     model: a path, the bytes of a model, or an onnx.ModelProto. threads: intra_op_num_threads of the session and the
-    provider's budget in the session's pool; 0: ONNX Runtime's default, a thread per physical core. isa: as for ortwin.fast.Session. cpu_fallback: False makes a node that the provider declines an
-    error; True leaves it to ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's
-    optimiser off, which would fold constants and fuse nodes with kernels that round differently; else "basic",
-    "extended", "layout" or "all". name: of the provider, registered here if it is not yet. report: a file that gets
-    one JSON line per node offered: claimed or the rule that declined it. session_options: an
-    onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
-    **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
+    provider's budget in the session's pool; 0: ONNX Runtime's default, a thread per physical core. isa: as for
+    ortwin.fast.Session. cpu_fallback: False makes a node that the provider declines an error; True leaves it to
+    ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's optimiser off, which would
+    fold constants and fuse nodes with kernels that round differently; else "basic", "extended", "layout" or "all".
+    name: of the provider, registered here if it is not yet. report: a file that gets one JSON line per node
+    offered: claimed or the rule that declined it. session_options: an onnxruntime.SessionOptions to start from.
+    session_config: further session configuration entries, such as **{"session.set_denormal_as_zero": "1"} (which
+    does not change this provider's results, C4).
 
     OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument; UnsupportedError: without
     cpu_fallback, a node was declined (the message names nodes and rules). Other errors of ONNX Runtime are passed on

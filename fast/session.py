@@ -134,7 +134,8 @@ class _Plan:
         self.library = library
         self.handle = ctypes.c_void_p()
         library.call("plan_new", _bytes(isa or "", c.IsaError), threads, ctypes.byref(self.handle))
-        weakref.finalize(self, library.plan_free, self.handle)
+        # Not at exit: a daemon thread may be running the plan to the end.
+        weakref.finalize(self, library.plan_free, self.handle).atexit = False
         self.slots: dict[str, int] = {}
         self.inputs: list[tuple[str, Any]] = []
         self.outputs: list[str] = []

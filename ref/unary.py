@@ -49,7 +49,7 @@ class Elementwise(Kernel):
 
 
 class Biased(Kernel):
-    """Runs a Unary over x + bias: bias is one row, added to every row of x (its last dimension), each sum rounded once."""
+    """Runs a Unary over x + bias, a row that is added to every row of x (its last dimension), each sum rounded once."""
 
     def __init__(self, node: Node, op: Unary) -> None:
         super().__init__(node)
@@ -74,7 +74,8 @@ class Biased(Kernel):
 
     def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         x, bias = inputs[0], inputs[1]
-        assert x is not None and bias is not None
+        assert x is not None
+        assert bias is not None
         writer = BytesWriter()
         row, size = bias.data, len(bias.data)
         for i in range(0, len(x.data), 4):

@@ -58,7 +58,8 @@ typedef struct OrtApi {
     ABI_GAP(57, 60);
     OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *, int *);
     OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *);
-    ABI_GAP(62, 90);
+    OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t);
+    ABI_GAP(63, 90);
     OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
     OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **);
     ABI_GAP(92, 93);
@@ -175,6 +176,7 @@ ABI_SLOT(OrtApi, CastTypeInfoToTensorInfo, 55);
 ABI_SLOT(OrtApi, GetOnnxTypeFromTypeInfo, 56);
 ABI_SLOT(OrtApi, GetTensorElementType, 60);
 ABI_SLOT(OrtApi, GetDimensionsCount, 61);
+ABI_SLOT(OrtApi, GetDimensions, 62);
 ABI_SLOT(OrtApi, KernelContext_GetInput, 90);
 ABI_SLOT(OrtApi, KernelContext_GetOutput, 91);
 ABI_SLOT(OrtApi, ReleaseStatus, 93);

@@ -27,8 +27,9 @@ static OrtStatus *test_names(const OrtApi *api, const ow_node_info *info, ortwin
 /* The claim test. rule.text is empty when the node is claimed, else the first rule that declined it. */
 static OrtStatus *test_node(const ow_ep *ep, const ow_node_info *info, ortwin_error *rule) {
     ortwin_operand operands[OW_MAX_INPUTS] = {{0, -1, NULL}};
+    int64_t dims[OW_MAX_INPUTS][OW_DIMS];
     for (size_t k = 0; k < info->node.input_count && k < OW_MAX_INPUTS; k++)
-        ORT_TRY(ow_read_operand(ep->factory->api, info->inputs[k], &operands[k]));
+        ORT_TRY(ow_read_operand(ep->factory->api, info->inputs[k], dims[k], &operands[k]));
     ow_resolved resolved;
     rule->text[0] = '\0';
     if (ow_resolve(&(ow_node_view){&info->node, operands}, &resolved, rule))

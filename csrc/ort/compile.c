@@ -97,7 +97,7 @@ static OrtStatus *add_inputs(builder *b, const ow_node_info *fused) {
         if (constant)
             continue;
         ORT_TRY(b->api->GetValueInfoName(value, &name));
-        ORT_TRY(ow_read_operand(b->api, value, &operand));
+        ORT_TRY(ow_read_operand(b->api, value, NULL, &operand));
         operand.rank = -1; /* shapes are checked by the op at Run */
         ORT_TRY(check(b, ortwin_plan_input(b->plan, &operand, &slot, &b->error)));
         ORT_TRY(remember(b, name, slot));

@@ -39,8 +39,10 @@ typedef struct ow_node_info {
 
 OrtStatus *ow_read_node(const OrtApi *api, const OrtNode *node, ow_node_info *info);
 void ow_free_node(ow_node_info *info);
-/* What is known of a value; NULL: a missing operand. Type -1: not a tensor of a type we number. */
-OrtStatus *ow_read_operand(const OrtApi *api, const OrtValueInfo *value, ortwin_operand *operand);
+/* What is known of a value; NULL: a missing operand. Type -1: not a tensor of a type we number. room: for OW_DIMS
+ * dimensions, which a longer shape does not get; may be NULL. */
+enum { OW_DIMS = 16 };
+OrtStatus *ow_read_operand(const OrtApi *api, const OrtValueInfo *value, int64_t *room, ortwin_operand *operand);
 /* The tensor of an OrtValue; its data is borrowed. */
 OrtStatus *ow_read_tensor(const OrtApi *api, const OrtValue *value, ortwin_tensor *tensor);
 

@@ -47,7 +47,7 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         if (strcmp(value, "auto") == 0)
             threads = 0;
         else if (threads < 0 || threads > ORTWIN_MAX_THREADS || *end)
-            return bad_option(ep, key, value, "a number from 1 to 1024 is needed, or 0 or auto");
+            return bad_option(ep, key, value, "a number from 0 to 1024, or auto, is needed");
         ep->threads = (int32_t)threads;
         return NULL;
     }

@@ -77,7 +77,7 @@ void ow_free_node(ow_node_info *info) {
     info->memory = NULL;
 }
 
-OrtStatus *ow_read_operand(const OrtApi *api, const OrtValueInfo *value, ortwin_operand *operand) {
+OrtStatus *ow_read_operand(const OrtApi *api, const OrtValueInfo *value, int64_t *room, ortwin_operand *operand) {
     *operand = (ortwin_operand){0, -1, NULL};
     if (!value)
         return NULL;
@@ -97,6 +97,10 @@ OrtStatus *ow_read_operand(const OrtApi *api, const OrtValueInfo *value, ortwin_
         size_t rank = 0;
         ORT_TRY(api->GetDimensionsCount(tensor, &rank));
         operand->rank = rank <= INT32_MAX ? (int32_t)rank : -1;
+        if (room && rank > 0 && rank <= OW_DIMS) {
+            ORT_TRY(api->GetDimensions(tensor, room, rank)); /* -1 for an unknown one, as we say it */
+            operand->dims = room;
+        }
     }
     return NULL;
 }

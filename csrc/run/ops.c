@@ -172,7 +172,7 @@ const char *ow_bias_rule(const ortwin_operand *x, const ortwin_operand *bias) {
         return "an input of rank 0 has no rows for a bias";
     if (bias->rank >= 0 && bias->rank != 1)
         return "the rank of the bias is not 1";
-    if (x->rank < 0 || bias->rank < 0)
+    if (x->rank < 0 || bias->rank < 0 || !x->dims || !bias->dims)
         return NULL;
     int64_t width = x->dims[x->rank - 1];
     if (width >= 0 && bias->dims[0] >= 0 && bias->dims[0] != width)

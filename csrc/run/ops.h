@@ -46,7 +46,8 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
 /* Whether the op's second input is a bias, a row that is added to every row of the first. */
 int ow_takes_bias(const ow_op *op);
 
-/* The rule that the shapes of an op that takes a bias break, given what is known of them; NULL for none. */
+/* The rule that the shapes of an op that takes a bias break, given what is known of them
+ * (dims may be NULL: unknown); NULL for none. */
 const char *ow_bias_rule(const ortwin_operand *x, const ortwin_operand *bias);
 
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
