@@ -4,8 +4,8 @@
   build/stage/ortwin, where setuptools finds packages as it expects them.
 - ref/ is compiled by mypyc as one unit. ORTWIN_BUILD=interpreted leaves it as Python.
 - csrc/ becomes one plain shared object, ortwin/fast/libortwin.so, which is no Python extension.
-  ORTWIN_BUILD=sanitize builds it with AddressSanitizer, UndefinedBehaviorSanitizer and its assertions, ORTWIN_BUILD=tsan
-  with ThreadSanitizer and its assertions.
+  ORTWIN_BUILD=sanitize builds it with AddressSanitizer, UndefinedBehaviorSanitizer and its assertions, and
+  ORTWIN_BUILD=tsan with ThreadSanitizer and its assertions.
 
 CC names the compiler, by default gcc. The folder build/ belongs to this file and is emptied by every build.
 """
