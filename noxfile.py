@@ -114,7 +114,7 @@ def lint_c(session: nox.Session, cc: str) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """Run the tests on a C library with Address- and UndefinedBehaviorSanitizer, the stress tests with ThreadSanitizer."""
+    """Run the tests with Address- and UndefinedBehaviorSanitizer, then the stress tests with ThreadSanitizer."""
     install(session, wheel(session, "sanitize"), *group("test"))
     # The interpreter is not instrumented, so the run-time libraries have to be in the process before it starts; and
     # libstdc++ with them, else AddressSanitizer does not find the __cxa_throw that ONNX Runtime's exceptions need.

@@ -484,6 +484,11 @@ def parallel(count: int, task: Callable[[int], None], threads: int = 0, host: Ho
     LIBRARY.call("parallel", ctypes.byref(host.c) if host else None, threads, count, called, None)
 
 
+def repeat(count: int, call: Callable[[], None]) -> None:
+    for _ in range(count):
+        call()
+
+
 def inline(call: Callable[[int], None], total: int) -> int:
     """No workers: everything on the thread that asks."""
     for index in range(total):
@@ -524,7 +529,9 @@ PROBES = [*range(1, 9), 72, 200, 456, 968, 1992, 3016, 4040, 5064]
 
 def test_a_serial_host_is_asked_15_times_in_4096_calls() -> None:
     """The first 8 calls; then 64 later, the gap doubling up to 1024. And never is work in it."""
-    host, asked, ran = Host(inline), [], []
+    host = Host(inline)
+    asked: list[int] = []
+    ran: list[int] = []
     before = fast.counters()
     for call in range(1, 5100):
         seen = len(host.totals)
@@ -606,7 +613,7 @@ def test_a_host_without_workers_is_not_taken_for_one_with() -> None:
 
     for serve in (inline, refuse, failing):
         host = Host(serve)
-        counted = moved(lambda: [host.parallel(2) for _ in range(10)])  # noqa: B023
+        counted = moved(lambda: repeat(10, lambda: host.parallel(2)))  # noqa: B023
         assert counted == {"probes": 8}, serve
         assert host.state.value == 10
 
@@ -662,7 +669,7 @@ def test_threads_that_latch_at_once_latch_once() -> None:
     for _ in range(20):
         host = Host(spread)
         before = fast.counters()
-        together(4, lambda: [host.parallel(4) for _ in range(5)])  # noqa: B023
+        together(4, lambda: repeat(5, lambda: host.parallel(4)))  # noqa: B023
         after = fast.counters()
         assert after["latches"] - before["latches"] == 1
         assert after["host_dispatches"] - before["host_dispatches"] <= 20
@@ -872,7 +879,8 @@ def test_tasks_run_in_the_floating_point_state_of_the_contract_c4() -> None:
         return 0
 
     for host in (None, Host(odd_workers, LATCHED)):
-        meet, found = meeting(), {}
+        meet = meeting()
+        found: dict[int, set[int]] = {}
 
         def task(_index: int, meet: Any = meet, found: dict[int, set[int]] = found) -> None:
             found.setdefault(threading.get_ident(), set()).add(fpstate.mxcsr() & ~fpstate.FLAGS)

@@ -53,7 +53,8 @@ void ow_work_on(ow_job *job) {
 /* A host has workers, or runs everything on the thread that asks; nothing but trying tells. Trying costs up to
  * PROBE_NS, so it is done less and less often, and never with work in it: a worker that comes late must not hold up
  * the caller's own work, which is done serially until one has come in time. */
-enum { HAS_WORKERS = UINT32_MAX, PROBE_TASKS = 8, PROBE_NS = 400000 };
+static const uint32_t HAS_WORKERS = UINT32_MAX;
+enum { PROBE_TASKS = 8, PROBE_NS = 400000 };
 enum { BURST = 8, FIRST_GAP = 64, LAST_GAP = 1024 };
 
 uint32_t ow_probe_step(uint32_t state, int *probe) {
