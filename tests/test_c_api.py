@@ -194,7 +194,7 @@ def test_null_where_it_means_nothing_to_do_or_the_end() -> None:
         assert DLL[function](index, ctypes.byref(first), ctypes.byref(second)) == 1
         assert DLL[function](index, None, ctypes.byref(second)) == 0
         assert DLL[function](index, ctypes.byref(first), None) == 0
-        for past in (3, 2**64 - 1):
+        for past in (64, 2**64 - 1):
             assert DLL[function](ctypes.c_size_t(past), ctypes.byref(first), ctypes.byref(second)) == 0
     assert DLL.ortwin_op(ctypes.c_size_t(0), None) == 0
 

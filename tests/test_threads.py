@@ -904,8 +904,10 @@ def test_flush_to_zero_on_the_threads_of_onnx_runtime_changes_nothing_c4() -> No
         model = with_arguments(row, Arguments((("alpha", 0.5),)))
         def make(): return fast.ort_session(model, threads=3, **{"session.set_denormal_as_zero": "1"})
         want = np.resize(oracle(model, {"x": x[:3]}), x.size)
-        for _ in range(3):
+        for _ in range(300):  # until one of those threads had a share, for which a busy machine takes long
             assert_bits(run_split(make, row, x), want)
+            if fast.counters()["pieces_elsewhere"]:
+                break
         assert fast.counters()["pieces_elsewhere"] > 0
         print("ok")
     """
