@@ -709,7 +709,8 @@ def test_two_sessions_from_two_threads() -> None:
     with ThreadPoolExecutor(2) as pool:
         total = sum(pool.map(work, rows))
     after = counters()
-    assert {name: after[name] - before[name] for name in after} == {"runs": total, "nodes_executed": total}
+    moved = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    assert moved == {"runs": total, "nodes_executed": total}
 
 
 def test_eight_threads_on_one_session() -> None:
