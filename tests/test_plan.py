@@ -236,6 +236,19 @@ def test_buffers_that_are_alive_do_not_overlap() -> None:
         assert_bits(got, want)
 
 
+def test_a_row_lives_as_long_as_what_it_is_added_to() -> None:
+    """p is whole and begins at the step that reads r for the last time, once for each of its own rows."""
+    nodes = [
+        node("Neg", ["row"], "r"),
+        node("Add", ["x", "r"], "p"),
+        node("Abs", ["row"], "s"),
+        node("Mul", ["p", "s"], "y"),
+    ]
+    model = of_nodes(nodes, [value("x", FLOAT, None), value("row", FLOAT, None)], [value("y", FLOAT, None)])
+    feeds = {"x": np.resize(sample(FLOAT), (30, 50)), "row": np.resize(sample(FLOAT, seed=4), 50)}
+    assert_bits(Session(model).run(None, feeds)[0], oracle(model, feeds))
+
+
 def test_an_operand_that_is_read_again_is_not_written_over() -> None:
     nodes = [
         node("Neg", ["x"], "a"),
