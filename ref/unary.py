@@ -70,9 +70,11 @@ class Biased(Kernel):
 
     def broken_rule(self, inputs: Sequence[Value | None]) -> str:
         rule = super().broken_rule(inputs)
-        x, bias = inputs[0], inputs[1]
-        if rule or x is None or bias is None:
+        if rule:
             return rule
+        x, bias = inputs[0], inputs[1] if len(inputs) > 1 else None
+        if x is None or bias is None:
+            return "the bias is missing"
         if bias.dtype != x.dtype and bias.dtype != 0 and x.dtype != 0:
             return f"the bias is {dtype_name(bias.dtype)}, the input {dtype_name(x.dtype)}"
         if x.shape is not None and len(x.shape) == 0:

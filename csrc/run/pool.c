@@ -1,6 +1,7 @@
 /* Threads of our own. A caller posts its job, works on it, and waits for those who joined; threads look for jobs with
  * free places, spin a little when there is none, and then sleep. One lock guards everything but the counters that are
  * drawn from, since it is taken a few times per job of 20 us or more. */
+#define _GNU_SOURCE /* pthread_sigmask */
 #include "run/pool.h"
 
 #include "run/affinity.h"

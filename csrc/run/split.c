@@ -1,24 +1,25 @@
 #include "run/split.h"
 
-/* Waking a sleeping thread takes about 50 us, one that still spins about 5 us. The caller computes meanwhile, so
- * what a split can lose is the call that wakes (a few us) and what it can win is half of the time, or more. Hence a
- * tensor is cut from 20 to 60 us of work on, at the speed of the widest kernels on data in the cache:
+/* Waking a sleeping thread takes about 50 us, one that still spins about 5 us. The caller computes meanwhile, so what a
+ * split can lose is the call that wakes and a wait at the end, 10 to 25 us, and what it can win is half of the time or
+ * more. Hence a tensor is cut from 40 to 100 us of work on, at the speed of the widest kernels on data in the cache:
  *
  *                   ns per element   shortest   its time
  *   memory          0.06 to 0.08     524,288    about 35 us (170 us where the data comes from memory)
- *   light           0.1 to 0.2       262,144    25 to 50 us
- *   transcendental  0.13 to 0.3      131,072    17 to 40 us
- *   composite       0.3 to 0.9        65,536    20 to 60 us
+ *   light           0.1 to 0.2       524,288    50 to 100 us
+ *   transcendental  0.13 to 0.3      262,144    35 to 80 us
+ *   composite       0.3 to 0.9       131,072    40 to 120 us
  *
- * Measured on one AVX-512 machine, with pauses between the runs: in a tight loop the other threads never sleep, and
- * every threshold looks too high. A piece is a microsecond or more, against about 0.1 us to claim it. */
+ * Measured on one AVX-512 machine of two shared cores, with pauses of 3 ms between the runs: in a tight loop the other
+ * threads never sleep, and half of these lengths break even. A piece is a microsecond or more, against about 0.1 us to
+ * claim it. */
 static const struct {
     size_t shortest, piece; /* elements: of a tensor that is cut, of a piece */
 } limits[] = {
     [OW_COST_MEMORY] = {524288, 16384},
-    [OW_COST_LIGHT] = {262144, 8192},
-    [OW_COST_TRANSCENDENTAL] = {131072, 4096},
-    [OW_COST_COMPOSITE] = {65536, 4096},
+    [OW_COST_LIGHT] = {524288, 8192},
+    [OW_COST_TRANSCENDENTAL] = {262144, 4096},
+    [OW_COST_COMPOSITE] = {131072, 4096},
 };
 
 /* The least common multiple of a row and the alignment; 0 when it overflows or there is no row. */
