@@ -5,7 +5,6 @@ program with a thread pool of its own, as ONNX Runtime is.
 """
 
 import ctypes
-import functools
 import os
 import threading
 import time
@@ -16,13 +15,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 import models
 from builds import ROOT, build_library
 from models import (
     AVAILABLE,
     FLOAT,
+    HALF_KERNELS,
     KERNELS,
     VERSIONS,
     Arguments,
@@ -33,15 +32,12 @@ from models import (
     assert_bits,
     expected,
     numpy_dtype,
-    oracle,
-    plain,
     python,
     sample,
     with_arguments,
 )
 from ortwin import fast
 from ortwin.fast.library import DISPATCH_FN, OUTPUT_FN, TASK_FN, CError, CHost, CTensor, Library, default_library
-from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref import Session as RefSession
 from test_c_api import DLL, Plan, operand, tensor
 from test_ort import bind
@@ -55,28 +51,39 @@ THREADS = (2, 3, 4, 7, 8, 16)
 BIG = 2**20
 ALL_LENGTHS = sorted({n + d for n in (16, 4096, *SHORTEST.values(), BIG) for d in (-1, 0, 1)})
 LATCHED = 2**32 - 1
-GELU = with_arguments(Row("Gelu", 20), plain(Row("Gelu", 20)))
+GELU = with_arguments(Row("Gelu", 20), Arguments())
+COUNTED = (
+    *("runs", "nodes_executed", "splits", "pieces", "pieces_elsewhere", "own_pool_fanouts", "host_dispatches"),
+    *("refusals", "probes", "latches", "pools_built", "threads_created"),
+)
 
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="this system has no /proc/self/task")
 
 
 def shortest(row: Row) -> int:
-    return SHORTEST[COSTS[row.domain, row.op]]
+    return SHORTEST[COSTS[row.domain, row.name]]
 
 
 def pieces(row: Row, length: int) -> int:
-    return -(-length // LIBRARY.piece_length(COSTS[row.domain, row.op], length))
+    return -(-length // LIBRARY.piece_length(COSTS[row.domain, row.name], length))
 
 
 def moved(call: Callable[[], object]) -> dict[str, int]:
-    """The counters that a call moves, and by how much."""
+    """The counters of runs and of threads that a call moves, and by how much."""
     before = fast.counters()
     call()
-    return {name: now - before[name] for name, now in fast.counters().items() if now != before[name]}
+    after = fast.counters()
+    return {name: after[name] - before[name] for name in COUNTED if after[name] != before[name]}
+
+
+def plain(row: Row) -> Arguments:
+    return arguments(row)[0]
 
 
 def typical(row: Row) -> Arguments:
-    return arguments(row)[1 if row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Selu") else 0]
+    return arguments(row)[
+        1 if row.dtype == FLOAT and row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Selu") else 0
+    ]
 
 
 # where a tensor is cut
@@ -147,8 +154,17 @@ def test_bits_are_those_of_one_thread(row: Row) -> None:
     assert fast.counters()["splits"] - before["splits"] == cut + len(THREADS)
 
 
+@pytest.mark.parametrize("row", HALF_KERNELS, ids=str)
+def test_bits_of_the_half_types_are_those_of_one_thread(row: Row) -> None:
+    threads = THREADS[HALF_KERNELS.index(row) % len(THREADS)]
+    session, before = fast.Session(with_arguments(row, typical(row)), threads), fast.counters()
+    for k, extra in enumerate((-1, 0, 1, 4099)):
+        compare(session, row, shortest(row) + extra, 7 * k, f"{extra} elements more, {threads} threads")
+    assert fast.counters()["splits"] - before["splits"] == 3
+
+
 @pytest.mark.long("every length with every number of threads on every instruction set")
-@pytest.mark.parametrize("row", KERNELS, ids=str)
+@pytest.mark.parametrize("row", [*KERNELS, *HALF_KERNELS], ids=str)
 def test_bits_are_those_of_one_thread_in_full(row: Row) -> None:
     for isa in AVAILABLE:
         for threads in (1, *THREADS):
@@ -204,16 +220,65 @@ def check_onnx_runtime(row: Row, threads: int, counts: Sequence[int], isa: str |
 
 @pytest.mark.stress
 def test_chains_constants_and_copied_outputs_are_computed_in_pieces_too() -> None:
-    """Identity, and an output that is an input, are bytes to move: these are cut as well."""
+    """The three nodes are one chain, which is cut as a whole; an output that is an input is bytes to move, cut too."""
     nodes = [models.node("Tanh", ["x"], "t"), models.node("Identity", ["t"], "u"), models.node("Neg", ["u"], "y")]
     model = models.of_nodes(nodes, [models.value("x")], [models.value(name) for name in "yux"])
     x = np.resize(sample(FLOAT), BIG + 3)
     wants = fast.Session(model).run(None, {"x": x})
     session, got = fast.Session(model, 3), []
     counted = moved(lambda: got.extend(session.run(None, {"x": x})))
-    assert counted["splits"] == 4
+    assert counted["splits"] == 2
     for array, want in zip(got, wants, strict=True):
         assert_bits(array, want)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("threads", [2, 4, 16])
+def test_pieces_of_a_chain_that_run_at_once_have_buffers_of_their_own(threads: int) -> None:
+    """What only the chain itself reads is never whole: each piece that may run beside others needs its own place."""
+    nodes = [
+        models.node("Tanh", ["x"], "a"),
+        models.node("Neg", ["x"], "b"),
+        models.node("Add", ["a", "b"], "c"),
+        models.node("Mul", ["a", "c"], "d"),
+        models.node("Sub", ["b", "d"], "e"),
+        models.node("Sigmoid", ["e"], "y"),
+        models.node("Sqrt", ["c"], "unread"),
+    ]
+    model = models.of_nodes(nodes, [models.value("x")], [models.value("y")])
+    x = np.resize(sample(FLOAT, 100_003), BIG + 21)
+    (want,) = fast.Session(model).run(None, {"x": x})
+    assert_bits(want[:3000], RefSession(model).run(None, {"x": x[:3000]})[0])
+    session = fast.Session(model, threads)
+    for _ in range(10):
+        got: list[Array] = []
+        counted = moved(lambda: got.extend(session.run(None, {"x": x})))  # noqa: B023
+        assert counted["splits"] == 1
+        assert_bits(got[0], want)
+    with fast.serial():
+        assert_bits(session.run(None, {"x": x})[0], want, "serial")
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("dtype", [FLOAT, 10, 16, 6, 7])
+def test_broadcasting_operands_are_walked_from_where_a_piece_begins(dtype: int) -> None:
+    """Rows, columns and both, within a chain: a piece begins anywhere in them."""
+    nodes = [
+        models.node("Add", ["x", "row"], "a"),
+        models.node("Mul", ["column", "a"], "b"),
+        models.node("Sub", ["b", "cube"], "y"),
+    ]
+    height, width = 1031, 509
+    shapes = {"x": (2, height, width), "row": (width,), "column": (height, 1), "cube": (2, 1, 1)}
+    inputs = [models.value(name, dtype, shape) for name, shape in shapes.items()]
+    model = models.of_nodes(nodes, inputs, [models.value("y", dtype, shapes["x"])], opset=14)
+    feeds = {name: np.resize(sample(dtype, 4001, k), shape) for k, (name, shape) in enumerate(shapes.items())}
+    (want,) = fast.Session(model).run(None, feeds)
+    for threads in THREADS:
+        session, got = fast.Session(model, threads), []
+        counted = moved(lambda: got.extend(session.run(None, feeds)))  # noqa: B023
+        assert counted["splits"] == 1
+        assert_bits(got[0], want, threads)
 
 
 @pytest.mark.stress
@@ -256,143 +321,6 @@ def test_the_kernel_is_the_plans_for_every_piece(altered: Path) -> None:
     session = fast.Session(model, 4, isa=WIDEST, library=library)
     for count in (*range(1, 70), 1000, 4097, SHORTEST["memory"], SHORTEST["memory"] + 1, BIG - 1, BIG):
         assert_bits(session.run(None, {"x": x[:count]})[0], np.abs(x[:count]), f"{count} elements")
-
-
-# a bias: rows
-
-
-def biased(width: int | str | None, *, constant: Array | None = None, rank: int = 1, dtype: int = FLOAT) -> Any:
-    """FastGelu of x, of rows of `width`, with a bias that is an input or a constant."""
-    dims: list[int | str | None] = ["m", width]
-    inputs = [models.value("x", FLOAT, dims)]
-    if constant is None:
-        inputs.append(models.value("b", dtype, [width] * rank))
-    constants = [] if constant is None else [numpy_helper.from_array(constant, "b")]
-    node = helper.make_node("FastGelu", ["x", "b"], ["y"], name="node0", domain="com.microsoft")
-    imports = [helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("", 13)]
-    return models.of_nodes([node], inputs, [models.value("y", FLOAT, dims)], constants, opset_imports=imports)
-
-
-@functools.cache
-def rows_of(width: int, count: int) -> tuple[Array, Array, Array]:
-    """x of about `count` elements in rows of `width`, a bias, and the reference's result. The rows repeat after about
-    3,000 elements, which are what the reference computes."""
-    few = max(3, 3000 // width)
-    block = np.resize(sample(FLOAT, few * width, width), (few, width))
-    bias = np.array(sample(FLOAT, max(width, 509), 77)[:width])
-    bias[::3] = np.float32(0.1)
-    want = oracle(biased(width), {"x": block, "b": bias})
-    repeat = max(1, count // block.size + 1)
-    return np.tile(block, (repeat, 1)), bias, np.tile(want, (repeat, 1))
-
-
-WIDTHS = (1, 3, 7, 11, 64, 4096, 4099)
-
-
-@pytest.mark.parametrize("isa", AVAILABLE)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_rows_with_a_bias_have_the_bits_of_one_thread(width: int, isa: str) -> None:
-    x, bias, want = rows_of(width, 300_000)
-    most = x.shape[0]
-    for threads, height in ((1, most), (2, most), (16, most - 1), (7, 65_536 // width + 1), (3, 2), (4, 1)):
-        session = fast.Session(biased(width), threads, isa)
-        given, got = Buffer(4 * threads + 1, x[:height]), Buffer(threads, np.zeros((height, width), np.float32))
-        counted = moved(lambda: session.run_into({"y": got.array}, {"x": given.array, "b": bias}))  # noqa: B023
-        got.assert_holds(want[:height], threads, f"{threads} threads, {height} rows")
-        piece = LIBRARY.piece_length("composite", height * width, width)
-        assert counted.get("pieces", 0) == (
-            -(-height * width // piece) if threads > 1 and piece < height * width else 0
-        )
-
-
-def test_rows_with_a_bias_in_onnx_runtime() -> None:
-    for width in (7, 64, 4099):
-        x, bias, want = rows_of(width, 300_000)
-        for constant in (None, bias):
-            model = biased(width, constant=constant)
-            session = fast.ort_session(model, threads=3, session_options=models.quiet())
-            feeds = {"x": x} if constant is not None else {"x": x, "b": bias}
-            for _ in range(10):
-                assert_bits(session.run(None, feeds)[0], want, width)
-
-
-@pytest.mark.parametrize("isa", AVAILABLE)
-def test_a_bias_at_every_width_and_offset(isa: str) -> None:
-    session = fast.Session(biased(None), isa=isa)
-    for width in (*range(1, 70), 127, 128, 129, 255, 256, 257):
-        x, bias, want = rows_of(width, 0)
-        for height in (1, 2, x.shape[0]):
-            given, row = Buffer(width % 64, x[:height]), Buffer((width * 5 + 2) % 64, bias)
-            got = Buffer((width * 3 + height) % 64, np.zeros((height, width), np.float32))
-            session.run_into({"y": got.array}, {"x": given.array, "b": row.array})
-            got.assert_holds(want[:height], (width * 3 + height) % 64, f"{height} rows of {width}")
-
-
-def test_a_bias_is_added_before_the_function_and_the_sum_rounded_once() -> None:
-    values, bias = sample(FLOAT, 2000), sample(FLOAT, 2000, 9)
-    with np.errstate(all="ignore"):
-        sums = np.add(values, bias)
-    want = oracle(with_arguments(Row("FastGelu", 1), Arguments()), {"x": sums})
-    feeds = {"x": values.reshape(1, -1), "b": bias}
-    assert_bits(oracle(biased(2000), feeds), want.reshape(1, -1), "ref")
-    for isa in AVAILABLE:
-        assert_bits(fast.Session(biased(2000), isa=isa).run(None, feeds)[0], want.reshape(1, -1), isa)
-
-
-def test_no_rows_and_rows_of_nothing() -> None:
-    for make in (fast.Session, RefSession, lambda m: fast.ort_session(m, session_options=models.quiet())):
-        session = make(biased(None))
-        for shape in ((0, 5), (3, 0), (0, 0)):
-            feeds = {"x": np.zeros(shape, np.float32), "b": np.zeros(shape[1], np.float32)}
-            assert_bits(session.run(None, feeds)[0], np.zeros(shape, np.float32), shape)
-
-
-@pytest.mark.parametrize(
-    ("change", "rule"),
-    [
-        ({"width": 4, "constant": np.ones(3, np.float32)}, "the bias is not as long as the input's last dimension"),
-        ({"width": 4, "constant": np.ones((1, 4), np.float32)}, "the rank of the bias is not 1"),
-        ({"width": 4, "constant": np.array(1, np.float32)}, "the rank of the bias is not 1"),
-        ({"width": 4, "rank": 2}, "the rank of the bias is not 1"),
-        ({"width": 4, "dtype": 10}, "the bias is float16, the input float32"),
-    ],
-    ids=str,
-)
-def test_a_bias_that_does_not_fit_is_declined_before_data_is_seen(change: dict[str, Any], rule: str) -> None:
-    model = biased(**change)
-    makers: list[Callable[[Any], Any]] = [fast.Session, RefSession]
-    if "dtype" not in change:  # ONNX Runtime itself refuses that model
-        makers.append(lambda m: fast.ort_session(m, session_options=models.quiet()))
-    for make in makers:
-        with pytest.raises(UnsupportedError, match=rule):
-            make(model)
-
-
-def test_a_bias_of_an_input_of_rank_0_is_declined() -> None:
-    model = biased(4)
-    model.graph.input[0].CopyFrom(models.value("x", FLOAT, []))
-    model.graph.output[0].CopyFrom(models.value("y", FLOAT, []))
-    for make in (fast.Session, RefSession):
-        with pytest.raises(UnsupportedError, match="an input of rank 0 has no rows for a bias"):
-            make(model)
-
-
-def test_a_bias_that_does_not_fit_at_run_is_an_error_in_words() -> None:
-    x = np.ones((2, 4), np.float32)
-    for make in (fast.Session, RefSession, lambda m: fast.ort_session(m, session_options=models.quiet())):
-        model = biased(None)
-        for graph_input in model.graph.input:
-            graph_input.type.tensor_type.ClearField("shape")
-        session = make(model)
-        for feeds, rule in (
-            ({"x": x, "b": np.ones(3, np.float32)}, "not as long as the input's last dimension"),
-            ({"x": x, "b": np.ones((1, 4), np.float32)}, "the rank of the bias is not 1"),
-            ({"x": np.array(1, np.float32), "b": np.ones(1, np.float32)}, "an input of rank 0 has no rows"),
-        ):
-            with pytest.raises(Exception, match=rule) as caught:
-                session.run(None, feeds)
-            assert make not in (fast.Session, RefSession) or isinstance(caught.value, InputError)
-        assert session.run(None, {"x": x, "b": np.ones(4, np.float32)})[0].shape == (2, 4)
 
 
 # which calls are cut
@@ -945,7 +873,10 @@ def test_a_session_of_one_thread_is_asked_15_times_in_4096_calls(option: dict[st
 def test_a_session_of_several_threads_is_found_out_once_for_all_its_nodes() -> None:
     nodes = [models.node("Tanh", [f"t{k}"], f"t{k + 1}") for k in range(5)]
     model = models.of_nodes(nodes, [models.value("t0")], [models.value("t5")])
-    makers: list[Callable[[], Any]] = [lambda: long_way(model, 3), lambda: fast.ort_session(model, threads=3)]
+    makers: list[Callable[[], Any]] = [
+        lambda: long_way(model, 3, group="node"),
+        lambda: fast.ort_session(model, threads=3, group="node"),
+    ]
     for make in makers:
         before, x = fast.counters(), np.ones(BIG, np.float32)
         for attempt in range(100):
@@ -960,7 +891,7 @@ def test_a_session_of_several_threads_is_found_out_once_for_all_its_nodes() -> N
         assert "probes" not in counted
         assert "own_pool_fanouts" not in counted
         assert "refusals" not in counted
-    assert moved(lambda: long_way(model, 3, threads="1").run(None, {"t0": x})) == {"runs": 5, "nodes_executed": 5}
+    assert moved(lambda: long_way(model, 3, threads="1").run(None, {"t0": x})) == {"runs": 1, "nodes_executed": 5}
 
 
 # processes
