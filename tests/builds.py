@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(os.environ.get("ORTWIN_TREE") or Path(__file__).resolve().parent.parent)
+"""The sources that builds are made of: this tree, unless mutate.py has another."""
 
 
 def build_library(

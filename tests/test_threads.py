@@ -81,9 +81,8 @@ def plain(row: Row) -> Arguments:
 
 
 def typical(row: Row) -> Arguments:
-    return arguments(row)[
-        1 if row.dtype == FLOAT and row.op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Selu") else 0
-    ]
+    some = ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Selu")
+    return arguments(row)[1 if row.dtype == FLOAT and row.op in some else 0]
 
 
 # where a tensor is cut
