@@ -118,11 +118,11 @@ def test_pieces_of_a_chain_begin_within_rows() -> None:
         gelu("FastGelu", "d", "u", "y"),
     ]
     for width, height in ((1021, 301), (48, 7000), (5, 70_000)):
-        shapes = {"x": ["m", width], "b": [width], "d": [width]}
+        shapes: dict[str, tuple[int | str, ...]] = {"x": ("m", width), "b": (width,), "d": (width,)}
         inputs = [models.value(name, FLOAT, shape) for name, shape in shapes.items()]
         outputs = [models.value("y", FLOAT, ["m", width])]
         model = models.of_nodes(nodes, inputs, outputs, opset_imports=imports)
-        feeds = {"x": np.resize(sample(FLOAT, 7001), (height, width))}
+        feeds: dict[str, Array] = {"x": np.resize(sample(FLOAT, 7001), (height, width))}
         feeds |= {"b": np.resize(sample(FLOAT, 509, 3), width), "d": np.resize(sample(FLOAT, 509, 4), width)}
         (want,) = fast.Session(model).run(None, feeds)
         few = max(1, 5000 // width)
