@@ -1,8 +1,8 @@
 /* Where intermediates lie: one arena, planned by liveness.
  *
  * A value that is read in its own segment only is never whole: it gets the buffer of one piece, alive from the step that
- * writes it to the last that reads it. Where several threads run pieces at once each has one of its own, and all are
- * alive throughout the segment, as one thread may be at its first step while another is at the last. Any other is whole and alive from the start of the segment that writes it to the
+ * writes it to the last that reads it. Where several threads run pieces at once each has one of its own, and none is
+ * given away within the segment, as one thread may be at its first step while another is at the last. Any other is whole and alive from the start of the segment that writes it to the
  * end of the last one that reads it, since every piece comes by all steps of a segment. A value takes over the buffer
  * of an operand that dies with the step, where the two go through it in step: kernels allow y == x. */
 #include "run/parts.h"
@@ -69,8 +69,7 @@ static void assign(planner *p) {
         size_t at = heir(p, step, bytes, local);
         if (at == NONE) {
             at = p->buffer_count++;
-            size_t start = local && lanes == 1 ? step : own->first;
-            p->buffers[at] = (buffer){bytes, start, 0, 0, 0, 0, local};
+            p->buffers[at] = (buffer){bytes, local ? step : own->first, 0, 0, 0, 0, local};
             p->buffers[at].next = p->starting[p->buffers[at].start];
             p->starting[p->buffers[at].start] = at;
         } else
