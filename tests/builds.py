@@ -1,4 +1,5 @@
-"""Other builds of the C library: the tree's own sources with lines changed, for what a test must be able to see."""
+"""Other builds of the C library: the tree's own sources with lines changed, for what a test must be able to see, and
+those of another commit: `python tests/builds.py TREE LIBRARY`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+COMPILE = (
+    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
+    "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
+)
+
+
+def compile_library(tree: Path, library: Path) -> None:
+    """Compiles the csrc of a tree as its own build_flags says; library: an absolute path."""
+    subprocess.run([sys.executable, "-c", COMPILE, str(library)], cwd=tree / "csrc", check=True)
 
 
 def build_library(folder: Path, changes: dict[str, tuple[str, str]] | None = None) -> Path:
@@ -21,9 +31,9 @@ def build_library(folder: Path, changes: dict[str, tuple[str, str]] | None = Non
         assert text.count(old) == 1, f"{name} has {text.count(old)} places like {old!r}"
         path.write_text(text.replace(old, new), encoding="utf-8")
     library = folder / "libortwin.so"
-    script = (
-        "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
-        "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(library)], cwd=tree / "csrc", check=True)
+    compile_library(tree, library)
     return library
+
+
+if __name__ == "__main__":
+    compile_library(Path(sys.argv[1]), Path(sys.argv[2]))
