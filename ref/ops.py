@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, smooth, unary
+from ortwin.ref import binary, binary32, clip, error_function, exponential, logarithm, move, smooth, unary
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
@@ -32,6 +32,13 @@ from ortwin.ref.tensor import (
 F32: Final = frozenset({FLOAT})
 F32_F16: Final = frozenset({FLOAT, FLOAT16})
 INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+ARITHMETIC: Final = {
+    1: F32_F16,
+    6: F32_F16 | {INT32, INT64},
+    7: F32_F16 | {INT32, INT64},
+    13: FLOATS | {INT32, INT64},
+    14: FLOATS | {INT32, INT64},
+}
 
 
 class Op:
@@ -90,11 +97,18 @@ def _quick_gelu(node: Node) -> unary.Unary:
     return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
 
 
-def _fast_gelu(node: Node) -> unary.Unary:
+def _fast_gelu(node: Node) -> Kernel:
     _check_contributed(node, 2)
     if len(node.inputs) > 1 and node.inputs[1]:
-        raise UnsupportedError(f"{node.label}: a bias is not implemented")
-    return exponential.GeluTanh()
+        return unary.Biased(node, exponential.GeluTanh())
+    return unary.Elementwise(node, exponential.GeluTanh())
+
+
+def _bias_gelu(node: Node) -> Kernel:
+    _check_contributed(node, 2)
+    if len(node.inputs) < 2 or not node.inputs[1]:
+        raise UnsupportedError(f"{node.label}: the bias is missing")
+    return unary.Biased(node, smooth.Gelu())
 
 
 def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
@@ -112,6 +126,10 @@ def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
 _TABLE: Final = (
     Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
     Op("Clip", {1: F32_F16, 6: F32_F16, 11: F32_F16, 12: F32_F16 | INTEGERS, 13: FLOATS | INTEGERS}, _clip),
+    Op("Add", ARITHMETIC, lambda n: binary.Binary(n, binary.Add())),
+    Op("Sub", ARITHMETIC, lambda n: binary.Binary(n, binary.Sub())),
+    Op("Mul", ARITHMETIC, lambda n: binary.Binary(n, binary.Mul())),
+    Op("Div", ARITHMETIC, lambda n: binary.Binary(n, binary.Div())),
     _elementwise("Relu", _floats(1, 6, 13, 14, bfloat16=13), lambda n: unary.Relu()),
     _elementwise("LeakyRelu", _floats(1, 6, 16, bfloat16=16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
     _elementwise("ThresholdedRelu", _floats(10, 22, bfloat16=22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),
@@ -144,7 +162,8 @@ _TABLE: Final = (
     _elementwise("Mish", _floats(18, 22, bfloat16=22), lambda n: smooth.Mish()),
     _elementwise("Gelu", _floats(1, bfloat16=1), _contributed_gelu, "com.microsoft"),
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
-    _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
+    Op("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
+    Op("BiasGelu", _floats(1, bfloat16=1), _bias_gelu, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import AVAILABLE, FLOAT, Array, Row, assert_bits, counts_heap, one_node, oracle, python, sample
+from models import AVAILABLE, FLOAT, Array, Row, assert_bits, counts_heap, one_node, oracle, python, sample, work
 from ortwin.fast import counters, library_path
 from ortwin.fast.library import OUTPUT_FN, CAttr, CError, CNode, COperand, CTensor, Library
 
@@ -194,7 +194,7 @@ def test_null_where_it_means_nothing_to_do_or_the_end() -> None:
         assert DLL[function](index, ctypes.byref(first), ctypes.byref(second)) == 1
         assert DLL[function](index, None, ctypes.byref(second)) == 0
         assert DLL[function](index, ctypes.byref(first), None) == 0
-        for past in (3, 2**64 - 1):
+        for past in (1000, 2**64 - 1):
             assert DLL[function](ctypes.c_size_t(past), ctypes.byref(first), ctypes.byref(second)) == 0
     assert DLL.ortwin_op(ctypes.c_size_t(0), None) == 0
 
@@ -344,11 +344,11 @@ def test_a_plan_runs_only_sealed_and_changes_only_unsealed() -> None:
     assert_bits(plan.run([X])[0], f(0, 0, 0, 3))
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1025, -(2**31), 2**31 - 1])
+@pytest.mark.parametrize("threads", [-1, 1025, -(2**31), 2**31 - 1])
 def test_thread_counts(threads: int) -> None:
     handle = ctypes.c_void_p(12345)
     assert call("plan_new", None, threads, ctypes.byref(handle)) == MISUSE
-    assert text() == f"threads must be 1 to 1024, not {threads}"
+    assert text() == f"threads must be 0 to 1024, not {threads}"
     assert handle.value is None
 
 
@@ -451,13 +451,13 @@ def test_an_output_without_a_buffer() -> None:
     x = plan.input()
     plan.output(plan.node("Relu", x), x).seal()
     y = np.full(4, 99, np.float32)
-    before = counters()
+    before = work()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 0 else y.ctypes.data) == HOST_FAILED
     assert text() == "output 0: the host gave no buffer"
     assert (y == 99).all()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 1 else y.ctypes.data) == HOST_FAILED
     assert text() == "output 1: the host gave no buffer"
-    assert counters() == before
+    assert work() == before
     assert_bits(plan.run([X])[1], X)
 
 

@@ -543,7 +543,7 @@ def test_model_without_inputs() -> None:
         ),
         (
             one_node("com.microsoft.FastGelu", 1, bounds=[np.array(1, np.float32)]),
-            "(com.microsoft.FastGelu-1): a bias is not implemented",
+            "(com.microsoft.FastGelu-1): the rank of the bias is not 1",
         ),
         (one_node("com.microsoft.FastGelu", 2), "(com.microsoft.FastGelu-2): version 2 is not implemented, only 1"),
         (one_node("Relu", 14, dtype=TensorProto.INT32), "node 'Relu_0' (Relu-14): input 'x' is int32, not float32"),

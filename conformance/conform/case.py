@@ -127,8 +127,13 @@ class Case:
     @functools.cached_property
     def signature(self) -> str:
         """Equal for cases that have the same model."""
-        others = [i.text if i is not None and self.constant else dtype_name(i.dtype if i else 0) for i in self.inputs]
-        return " ".join([self.label, dtype_name(self.x.dtype), *others[1:]])
+        return " ".join([self.label, dtype_name(self.x.dtype), *(self._declared(i) for i in self.inputs[1:])])
+
+    def _declared(self, item: Operand | None) -> str:
+        """What the model says of an input after the first."""
+        if item is None:
+            return "-"
+        return item.text if self.constant else dtype_name(item.dtype) + ("[]" if item.shape == () else "")
 
     def model(self) -> bytes:
         """The node alone: x of unknown rank, the other inputs of their own shape, one output y of x's type."""
