@@ -37,12 +37,16 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
  * used throughout. y may be an operand whose step is 1. */
 typedef void ow_binary_fn(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t n);
 
+/* y[i] = f(x[i] + row[i mod width]), 0 <= i < n. */
+typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, size_t width, const ow_params *params);
+
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
     K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
     K(gelu) K(softplus) K(mish)
+#define OW_BIASED_KERNELS(K) K(gelu_tanh) K(gelu) /* those of them that an op with a bias runs */
 #define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
 /* clang-format on */
 
@@ -58,6 +62,7 @@ typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
+    ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;
 
 extern const ow_kernels ow_kernels_portable;

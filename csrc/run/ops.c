@@ -1,6 +1,7 @@
 #include "run/ops.h"
 
 #include "run/shape.h"
+#include "run/split.h"
 #include "simd/half.h"
 
 #include <float.h>
@@ -93,9 +94,19 @@ ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *for
     return status;
 }
 
+static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory",
+                                         [OW_COST_LIGHT] = "light",
+                                         [OW_COST_TRANSCENDENTAL] = "transcendental",
+                                         [OW_COST_COMPOSITE] = "composite"};
+
+size_t ortwin_piece_length(const char *cost_class, size_t length, size_t row_width) {
+    for (ow_cost cost = OW_COST_MEMORY; cost <= OW_COST_COMPOSITE; cost++)
+        if (cost_class && strcmp(cost_class, cost_names[cost]) == 0)
+            return ow_piece_length(length, cost, row_width);
+    return 0;
+}
+
 int ortwin_op(size_t index, ortwin_op_row *row) {
-    static const char *const cost_names[] = {
-        [OW_COST_MEMORY] = "memory", [OW_COST_LIGHT] = "light", [OW_COST_TRANSCENDENTAL] = "transcendental"};
     if (index >= TABLE_ROWS || !row)
         return 0;
     const ow_op *op = &table[index];
@@ -133,7 +144,9 @@ static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64
     }
 }
 
-size_t ow_min_inputs(const ow_op *op) { return op->shape == OW_SHAPE_SAME ? 1 : 2; }
+size_t ow_min_inputs(const ow_op *op) {
+    return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
+}
 
 /* The last attribute of that name, the one that counts; NULL if the node has none. */
 static const ortwin_attr *given(const ortwin_node *node, const ow_attr_rule *rule) {
@@ -227,6 +240,23 @@ static ortwin_status check_pair(const ow_node_view *view, const ow_resolved *mad
     return ow_output_shape(made, view->inputs, NULL, error) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
 }
 
+int ow_takes_bias(const ow_op *op) { return op->shape == OW_SHAPE_BIAS || op->shape == OW_SHAPE_OPTIONAL_BIAS; }
+
+/* What an op asks of its bias, if it has one. */
+static ortwin_status check_bias(const ow_node_view *view, const ow_resolved *made, ortwin_error *error) {
+    const char *type = made->op->name;
+    int version = (int)made->op->since_version;
+    if (view->node->input_count < 2)
+        return ORTWIN_OK;
+    const ortwin_operand *bias = &view->inputs[1];
+    if (!bias->dtype && made->op->shape == OW_SHAPE_BIAS)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the bias is missing", type, version);
+    if (bias->dtype && bias->dtype != made->dtype)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the bias is %s, the input %s", type, version,
+                       ow_dtype_name(bias->dtype), ow_dtype_name(made->dtype));
+    return ow_output_shape(made, view->inputs, NULL, error) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
+}
+
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
     const ortwin_node *node = view->node;
     const char *domain = node->domain ? node->domain : "";
@@ -285,9 +315,11 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     if (op->kernel == OW_KERNEL_celu && !(params->alpha > 0.0f && params->alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
                        (int)op->since_version);
-    for (size_t k = least; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
-        if (view->inputs[k].dtype)
-            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
+    if (ow_takes_bias(op)) {
+        ortwin_status status = check_bias(view, &made, error);
+        if (status)
+            return status;
+    }
     if (op->kernel == OW_KERNEL_clip) {
         clip_attributes(params, dtype);
         for (size_t k = 1; k < node->input_count; k++) {
@@ -300,7 +332,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                                k == 1 ? "min" : "max", (int)bound->rank);
         }
     }
-    if (least > 1) {
+    if (op->shape == OW_SHAPE_BROADCAST || op->shape == OW_SHAPE_LIMITED) {
         ortwin_status status = check_pair(view, &made, error);
         if (status)
             return status;

@@ -5,8 +5,14 @@
 #include "kernels/kernels.h"
 #include "ortwin.h"
 
-typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL } ow_cost;
-typedef enum ow_shape_rule { OW_SHAPE_SAME, OW_SHAPE_BROADCAST, OW_SHAPE_LIMITED } ow_shape_rule;
+typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL, OW_COST_COMPOSITE } ow_cost;
+typedef enum ow_shape_rule {
+    OW_SHAPE_SAME,
+    OW_SHAPE_BROADCAST,
+    OW_SHAPE_LIMITED,
+    OW_SHAPE_BIAS,
+    OW_SHAPE_OPTIONAL_BIAS
+} ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
@@ -50,6 +56,9 @@ size_t ow_min_inputs(const ow_op *op);
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error);
 
 const char *ow_kernel_name(ow_kernel_id kernel);
+
+/* Whether the op's second input is a bias, a row that is added to every row of the first. */
+int ow_takes_bias(const ow_op *op);
 
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);

@@ -22,6 +22,7 @@
 #include "kernels/smooth.h"
 
 #include "kernels/loops.h"
+#include "kernels/rows.h"
 
 #include "kernels/binary.h"
 
