@@ -27,10 +27,6 @@ nox.options.error_on_external_run = True
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 WHEELS = ROOT / ".nox" / "wheels"
 PEER = "nxrt-ep-cpu==0.1.0.dev6"  # another published CPU plugin, which people will compare with
-COMPILE = (  # the C library alone, in a tree's csrc
-    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
-    "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
-)
 TSAN = ("libtsan.so", "libstdc++.so.6")
 built: dict[str, Path] = {}
 
@@ -265,7 +261,6 @@ def regress(session: nox.Session) -> None:
     session.run("git", "archive", f"--output={archive}", base, "csrc", "pyproject.toml", external=True)
     session.run("tar", "-xf", str(archive), "-C", str(tree), external=True)
     library = tree / "libortwin.so"  # compiled as its own commit says
-    with session.chdir(tree / "csrc"):
-        session.run("python", "-c", COMPILE, str(library))
+    session.run("python", "tests/builds.py", str(tree), str(library))
     head = session.run("python", "-c", "import ortwin.fast as f; print(f.library_path())", silent=True)
     session.run("python", "-m", "ortwin.conformance.bench.regress", str(library), str(head).strip(), *cells)

@@ -1,4 +1,5 @@
-"""Other builds of the C library: the tree's own sources with lines changed, for what a test must be able to see."""
+"""Other builds of the C library: the tree's own sources with lines changed, for what a test must be able to see, and
+those of another commit: `python tests/builds.py TREE LIBRARY`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,15 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get("ORTWIN_TREE") or Path(__file__).resolve().parent.parent)
 """The sources that builds are made of: this tree, unless mutate.py has another."""
+COMPILE = (
+    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
+    "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
+)
+
+
+def compile_library(tree: Path, library: Path) -> None:
+    """Compiles the csrc of a tree as its own build_flags says; library: an absolute path."""
+    subprocess.run([sys.executable, "-c", COMPILE, str(library)], cwd=tree / "csrc", check=True)
 
 
 def build_library(
@@ -38,9 +48,9 @@ def build_library(
     for name, text in (files or {}).items():
         (tree / "csrc" / name).write_text(text, encoding="utf-8")
     library = folder / "libortwin.so"
-    script = (
-        "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
-        "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(library)], cwd=tree / "csrc", check=True)
+    compile_library(tree, library)
     return library
+
+
+if __name__ == "__main__":
+    compile_library(Path(sys.argv[1]), Path(sys.argv[2]))
