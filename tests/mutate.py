@@ -1,8 +1,8 @@
 """Breaks the sources in known ways, one at a time, and sees that the test named for each notices: `nox -s mutants`.
 
 mutants.toml lists them. Each is a text that occurs once in a file, and what takes its place. A mutant is killed when
-the test named for it fails or ends by a signal; it survives when that test passes, and then the test proves less than it
-says. The reference is not compiled for this, as that would take most of the time.
+the test named for it fails or ends by a signal; it survives when that test passes, and then the test proves less than
+it says. The reference is not compiled for this, as that would take most of the time.
 """
 
 from __future__ import annotations
