@@ -72,6 +72,7 @@ class Result:
     unmatched: dict[str, int]
     differences: list[Difference]
     assumed: tuple[str, ...] = ()
+    others: dict[str, int] = field(default_factory=dict)
 
     @property
     def agree(self) -> bool:
@@ -120,6 +121,7 @@ def check_model(
         seen.unmatched,
         comparison.differences,
         feeds.assumed,
+        seen.others,
     )
 
 
@@ -244,6 +246,9 @@ def show(result: Result) -> None:
         say(f"the execution provider executes no node of {result.model}")
     else:
         table(*agreement([result]))
+    if result.others:
+        listed = ", ".join(f"{count} {op}" for op, count in sorted(result.others.items()))
+        say(f"not compared, as other providers have them or the optimiser took them away: {listed}")
     if result.unmatched:
         listed = ", ".join(f"{count} {op}" for op, count in sorted(result.unmatched.items()))
         say(f"claimed in the model itself, but not in the copy that was compared: {listed}")

@@ -32,7 +32,7 @@ class Observation:
     @property
     def op(self) -> str:
         """The op as tables show it."""
-        return f"{self.node.domain}.{self.node.op_type}" if self.node.domain else str(self.node.op_type)
+        return named(self.node)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Observed:
 
     executed: nodes the provider executed in the run, or folded before it, by the library's own counters. unobserved:
     how many of them have no observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a
-    session on the model itself at this optimisation level, but not in the copy that was run.
+    session on the model itself at this optimisation level, but not in the copy that was run. others: by op, nodes of the
+    model, functions inlined, that have no observation: other providers have them, or the optimiser took them away.
     """
 
     model: onnx.ModelProto
@@ -49,6 +50,7 @@ class Observed:
     executed: int
     unobserved: int
     unmatched: dict[str, int]
+    others: dict[str, int]
 
 
 def observe(
@@ -71,6 +73,7 @@ def observe(
         copy.CopyFrom(model)
         copy = copies.inline(copy)
         copies.name_nodes(copy)
+        written = Counter(named(node) for node in copies.nodes(copy))
         claimed = copies.claims(copies.provider_session(copy, folder, level))
         names = {node.name for node in copies.nodes(copy)}
         chosen = {name for name, _, _ in claimed}
@@ -105,7 +108,13 @@ def observe(
     if executed < len(observations):
         raise LibraryError(f"{len(observations)} nodes have results, but the library counted only {executed} executed")
     lost = Counter(op for _, _, op in claimed) - Counter(op for _, _, op in present)
-    return Observed(copy, tuple(observations), executed, executed - len(observations), dict(lost))
+    others = written - Counter(observation.op for observation in observations)
+    return Observed(copy, tuple(observations), executed, executed - len(observations), dict(lost), dict(others))
+
+
+def named(node: onnx.NodeProto) -> str:
+    """A node's op as tables show it."""
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
 
 
 def _constants(model: onnx.ModelProto, folder: Path) -> dict[str, Array]:

@@ -72,7 +72,8 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         write_json({"blocks": [args.blocks.start, args.blocks.stop], "results": rows})
     else:
-        table("certificates", ["case", "arm", "result"], [list(row.values()) for row in rows])
+        part = "" if len(args.blocks) == BLOCKS else f", {len(args.blocks)} of {BLOCKS} blocks only"
+        table(f"certificates{part}", ["case", "arm", "result"], [list(row.values()) for row in rows])
     return 1 if failed else 0
 
 
