@@ -16,7 +16,7 @@ from ortwin.fast import library as c
 from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
-from ortwin.ref.tensor import Tensor, dtype_name, dtype_number
+from ortwin.ref.tensor import NIBBLES, Tensor, dtype_name, dtype_number
 
 Array = npt.NDArray[Any]
 
@@ -149,6 +149,11 @@ class _Plan:
 
     def build(self, graph: Graph) -> None:
         """Adds a whole graph and seals the plan."""
+        held = [("input", value.name, value.dtype) for value in graph.inputs]
+        held += [("initializer", name, tensor.dtype) for name, tensor in graph.initializers.items()]
+        for kind, name, dtype in held:
+            if dtype in NIBBLES:
+                raise UnsupportedError(f"{kind} '{name}': {dtype_name(dtype)} is not implemented by the C library")
         for value in graph.inputs:
             self.add_input(value, graph.initializers.get(value.name))
         for name, tensor in graph.initializers.items():

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary32, clip, error_function, exponential, logarithm, move, smooth, unary
+from ortwin.ref import (
+    binary32,
+    clip,
+    error_function,
+    exponential,
+    integer_matmul,
+    logarithm,
+    move,
+    quant,
+    smooth,
+    unary,
+)
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
@@ -19,10 +30,12 @@ from ortwin.ref.tensor import (
     FLOAT,
     FLOAT16,
     FLOATS,
+    INT4,
     INT8,
     INT16,
     INT32,
     INT64,
+    UINT4,
     UINT8,
     UINT16,
     UINT32,
@@ -86,25 +99,35 @@ def _contributed_gelu(node: Node) -> unary.Unary:
 
 
 def _quick_gelu(node: Node) -> unary.Unary:
-    _check_contributed(node, 1, "alpha")
+    _check_contributed(node, 1, 1, "alpha")
     return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
 
 
 def _fast_gelu(node: Node) -> unary.Unary:
-    _check_contributed(node, 2)
+    _check_contributed(node, 1, 2)
     if len(node.inputs) > 1 and node.inputs[1]:
         raise UnsupportedError(f"{node.label}: a bias is not implemented")
     return exponential.GeluTanh()
 
 
-def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
+def _matmul_integer_to_float(node: Node) -> Kernel:
+    _check_contributed(node, 4, 7)
+    return integer_matmul.MatMulIntegerToFloat(node)
+
+
+def _dynamic_quantize_matmul(node: Node) -> Kernel:
+    _check_contributed(node, 3, 5)
+    return integer_matmul.DynamicQuantizeMatMul(node)
+
+
+def _check_contributed(node: Node, least: int, most: int, *attributes: str) -> None:
     """UnsupportedError if a node of com.microsoft, whose schemas the reader doesn't know, is not as its schema says."""
     for name in node.attributes:
         if name not in attributes:
             raise UnsupportedError(f"{node.label}: the op has no attribute {name}")
-    if not 1 <= len(node.inputs) <= inputs or len(node.outputs) != 1:
+    if not least <= len(node.inputs) <= most or len(node.outputs) != 1:
         raise UnsupportedError(
-            f"{node.label}: the op takes 1 to {inputs} inputs and 1 output, "
+            f"{node.label}: the op takes {least} to {most} inputs and 1 output, "
             f"not {len(node.inputs)} and {len(node.outputs)}"
         )
 
@@ -146,6 +169,31 @@ _TABLE: Final = (
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
     _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
 )
+
+_BYTES: Final = frozenset({INT8, UINT8})
+_STORED: Final = _BYTES | {INT32}
+_STORED_21: Final = _STORED | {INT16, UINT16, INT4, UINT4}
+
+QUANTISED: Final = (
+    Op(
+        "QuantizeLinear",
+        dict.fromkeys((10, 13), F32 | {INT32})
+        | dict.fromkeys((19, 21), FLOATS)
+        | dict.fromkeys((23, 24, 25, 28), FLOATS | {INT32}),
+        lambda n: quant.QuantizeLinear(n),
+    ),
+    Op(
+        "DequantizeLinear",
+        dict.fromkeys((10, 13, 19), _STORED) | dict.fromkeys((21, 23, 24, 25, 28), _STORED_21),
+        lambda n: quant.DequantizeLinear(n),
+    ),
+    Op("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
+    Op("MatMulInteger", {10: _BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
+    Op("QLinearMatMul", dict.fromkeys((10, 21), _BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
+    Op("MatMulIntegerToFloat", {1: _BYTES}, _matmul_integer_to_float, "com.microsoft"),
+    Op("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
+)
+"""Rows of the quantised ops, which join the table when the C library has theirs: both tables say the same."""
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}
 """Op by (domain, name); the domain of ai.onnx is ""."""
