@@ -6,6 +6,7 @@
 #ifndef ORTWIN_KERNELS_H
 #define ORTWIN_KERNELS_H
 
+#include "kernels/products.h"
 #include "run/dtype.h"
 
 #include <stddef.h>
@@ -52,6 +53,7 @@ typedef enum ow_kernel_id {
 typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
+    const ow_products *products;
 } ow_kernels;
 
 extern const ow_kernels ow_kernels_portable;

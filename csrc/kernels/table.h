@@ -6,6 +6,7 @@
 #define OW_KERNEL_TABLE                      \
     {                                        \
         .isa = ISA_NAME,                     \
+        .products = &products,               \
         OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
         CLIP(OW_I16, i16),                   \
         CLIP(OW_I32, i32),                   \

@@ -1,0 +1,55 @@
+/* Entry points for tests, into parts of the library that it does not export. */
+#include "kernels/kernels.h"
+#include "run/integer_matmul.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static const ow_kernels *const all[] = {
+    &ow_kernels_portable,
+#if defined(__x86_64__)
+    &ow_kernels_avx2,
+    &ow_kernels_avx512,
+#endif
+};
+
+EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, ortwin_tensor *y,
+                            ortwin_error *error);
+EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, ortwin_tensor *y,
+                            ortwin_error *error) {
+    const ow_products *kernels = all[isa]->products;
+    const ortwin_tensor *b = operands->b;
+    const ow_pack *pack = NULL;
+    if (packed) {
+        size_t matrices = 1, k = (size_t)b->dims[b->rank > 1 ? b->rank - 2 : 0];
+        size_t n = b->rank > 1 ? (size_t)b->dims[b->rank - 1] : 1;
+        for (size_t i = 0; i + 2 < b->rank; i++)
+            matrices *= (size_t)b->dims[i];
+        pack = ow_pack_take(kernels, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0);
+        if (!pack)
+            return -1;
+    }
+    int status = (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, y, error);
+    ow_pack_give(pack);
+    return status;
+}
+
+EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b);
+EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b) {
+    return ow_pack_take(all[isa]->products, b->data, 1, (size_t)b->dims[0], (size_t)b->dims[1],
+                        b->dtype == OW_U8 ? 0x80 : 0);
+}
+EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
+                        ortwin_error *error);
+EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
+                        ortwin_error *error) {
+    return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, y, error);
+}
+EXPORTED void driver_give(const ow_pack *pack);
+EXPORTED void driver_give(const ow_pack *pack) { ow_pack_give(pack); }
+EXPORTED void driver_budget(uint64_t bytes);
+EXPORTED void driver_budget(uint64_t bytes) { ow_pack_budget(bytes); }
+EXPORTED void driver_totals(uint64_t *totals);
+EXPORTED void driver_totals(uint64_t *totals) {
+    ow_pack_totals t = ow_pack_read_totals();
+    totals[0] = t.live_bytes, totals[1] = t.live, totals[2] = t.built, totals[3] = t.shared, totals[4] = t.declined;
+}
