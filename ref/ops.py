@@ -94,7 +94,7 @@ def _gelu(node: Node) -> unary.Unary:
 
 
 def _contributed_gelu(node: Node) -> unary.Unary:
-    _check_contributed(node, 1)
+    _check_contributed(node, 1, 1)
     return smooth.Gelu()
 
 

@@ -24,7 +24,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SUMS, QUANTISED, FLOATS = 0, 1, 2
 NAMES: Final = ("a", "a_zero", "a_scale", "b", "b_zero", "b_scale", "y_zero", "y_scale", "bias")
 ISA_NUMBERS: Final = {"portable": 0, "avx2": 1, "avx512": 2}
-TYPES: Final = {SUMS: np.int32, FLOATS: np.float32}
 
 
 class COperands(ctypes.Structure):
@@ -65,7 +64,7 @@ def driver() -> Any:
 
 def product(isa: str, kind: int, operands: Mapping[str, Array], shape: tuple[int, ...], packed: bool) -> Array:
     """The result on an instruction set, with B packed ahead or not, in a buffer with guards around it."""
-    dtype = np.dtype(TYPES.get(kind) or operands["y_zero"].dtype)
+    dtype = np.dtype(np.int32) if kind == SUMS else operands["y_zero" if kind == QUANTISED else "a_scale"].dtype
     room = np.full(int(np.prod(shape)) * dtype.itemsize + 128, 0xA5, np.uint8)
     y = room[64:-64].view(dtype).reshape(shape)
     held = {name: c_tensor(array) for name, array in operands.items()}

@@ -1,6 +1,7 @@
 /* Entry points for tests, into parts of the library that it does not export. */
 #include "kernels/kernels.h"
 #include "run/integer_matmul.h"
+#include "run/quantise.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -52,4 +53,36 @@ EXPORTED void driver_totals(uint64_t *totals);
 EXPORTED void driver_totals(uint64_t *totals) {
     ow_pack_totals t = ow_pack_read_totals();
     totals[0] = t.live_bytes, totals[1] = t.live, totals[2] = t.built, totals[3] = t.shared, totals[4] = t.declined;
+}
+
+static ortwin_operand known(const ortwin_tensor *t) {
+    return t ? (ortwin_operand){t->dtype, (int32_t)t->rank, t->dims} : (ortwin_operand){0, -1, NULL};
+}
+
+/* QuantizeLinear to y, or, with precision 0, DequantizeLinear. */
+EXPORTED int driver_quantise(int isa, const ortwin_tensor *x, const ortwin_tensor *scale, const ortwin_tensor *zero,
+                             int64_t axis, int64_t block_size, int32_t precision, ortwin_tensor *y,
+                             ortwin_error *error);
+EXPORTED int driver_quantise(int isa, const ortwin_tensor *x, const ortwin_tensor *scale, const ortwin_tensor *zero,
+                             int64_t axis, int64_t block_size, int32_t precision, ortwin_tensor *y,
+                             ortwin_error *error) {
+    ortwin_operand a = known(x), b = known(scale), c = known(zero);
+    ow_granularity g;
+    ortwin_status status = ow_granularity_of(&a, &b, &c, axis, block_size, 0, &g, error);
+    if (!status && precision)
+        ow_quantise(all[isa]->quantisers, &g, x, scale, zero, precision, y);
+    else if (!status)
+        ow_dequantise(all[isa]->quantisers, &g, x, scale, zero, y);
+    return (int)status;
+}
+
+EXPORTED void driver_dynamic(int isa, const void *x, size_t n, float *scale, uint8_t *zero, void *y);
+EXPORTED void driver_dynamic(int isa, const void *x, size_t n, float *scale, uint8_t *zero, void *y) {
+    ow_dynamic_scale(all[isa]->quantisers, x, n, scale, zero);
+    ow_quantise_bytes(all[isa]->quantisers, x, n, *scale, *zero, y);
+}
+
+EXPORTED int driver_shape(const ow_product_shapes *shapes, int64_t *dims, int32_t *rank, ortwin_error *error);
+EXPORTED int driver_shape(const ow_product_shapes *shapes, int64_t *dims, int32_t *rank, ortwin_error *error) {
+    return (int)ow_product_shape(shapes, dims, rank, error);
 }

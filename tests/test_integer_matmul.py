@@ -228,15 +228,16 @@ def test_results_as_floats() -> None:
     scales[:3] = [np.nan, np.inf, 0.0]
     bias = rng.normal(size=70).astype(F32)
     bias[3:6] = [np.nan, np.inf, -0.0]
-    for b_scale, given in ((scales, bias), (scales, None), (np.array(0.5, F32), bias)):
-        operands = base | {"a_scale": np.array(0.3, F32), "b_scale": b_scale}
+    halves = [x.astype(np.float16) for x in (scales, bias)]
+    for b_scale, given in ((scales, bias), (scales, None), (np.array(0.5, F32), bias), halves):
+        operands = base | {"a_scale": np.array(0.3, b_scale.dtype), "b_scale": b_scale}
         inputs = [a, b, operands["a_scale"], b_scale, base["a_zero"], base["b_zero"], given]
         expected = run("MatMulIntegerToFloat", inputs, domain="com.microsoft")[0]
         if given is not None:
             operands["bias"] = given
         for isa, packed in itertools.product(AVAILABLE, (False, True)):
             y = product(isa, FLOATS, operands, (3, 70), packed)
-            assert np.array_equal(y.view(np.int32), expected.view(np.int32))
+            assert y.tobytes() == expected.tobytes()
 
 
 def before_a_wall(array: Array) -> Array:

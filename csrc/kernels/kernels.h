@@ -7,6 +7,7 @@
 #define ORTWIN_KERNELS_H
 
 #include "kernels/products.h"
+#include "kernels/quantisers.h"
 #include "run/dtype.h"
 
 #include <stddef.h>
@@ -54,6 +55,7 @@ typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
+    const ow_quantisers *quantisers;
 } ow_kernels;
 
 extern const ow_kernels ow_kernels_portable;

@@ -7,6 +7,7 @@
     {                                        \
         .isa = ISA_NAME,                     \
         .products = &products,               \
+        .quantisers = &quantisers,           \
         OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
         CLIP(OW_I16, i16),                   \
         CLIP(OW_I32, i32),                   \

@@ -24,8 +24,8 @@ static const struct {
     [OW_F8E4M3FNUZ] = {"float8_e4m3fnuz", 1},
     [OW_F8E5M2] = {"float8_e5m2", 1},
     [OW_F8E5M2FNUZ] = {"float8_e5m2fnuz", 1},
-    [21] = {"uint4", 0},
-    [22] = {"int4", 0},
+    [OW_U4] = {"uint4", 0},
+    [OW_I4] = {"int4", 0},
     [23] = {"float4_e2m1fn", 0},
     [OW_F8E8M0] = {"float8_e8m0fnu", 1},
 };

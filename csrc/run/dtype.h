@@ -26,6 +26,8 @@ enum {
     OW_F8E4M3FNUZ = 18,
     OW_F8E5M2 = 19,
     OW_F8E5M2FNUZ = 20,
+    OW_U4 = 21,
+    OW_I4 = 22,
     OW_SHARED_DTYPES = 24, /* from here on ONNX and ONNX Runtime number differently */
     OW_F8E8M0 = 24,
     OW_DTYPES = 25

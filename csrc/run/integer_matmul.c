@@ -1,6 +1,7 @@
 #include "run/integer_matmul.h"
 
 #include "run/dtype.h"
+#include "run/numbers.h"
 #include "run/ops.h"
 
 #include <stdlib.h>
@@ -32,7 +33,8 @@ typedef struct line {
 typedef struct job {
     const ow_products *kernels;
     ow_product_kind kind;
-    size_t k, groups, columns, rows; /* rows: of the left matrix that are there now */
+    size_t k, groups, columns;
+    size_t first, rows; /* of the left matrix: those that are there now */
     unsigned char flip;
     const void *left;
     size_t left_stride; /* elements */
@@ -100,7 +102,7 @@ static int32_t zero_at(const line *l, size_t i) {
 
 static float float_at(const line *l, size_t i) {
     float v;
-    memcpy(&v, l->data + i * l->step * sizeof v, sizeof v);
+    ow_load_floats(l->data, l->dtype, i * l->step, 1, &v);
     return v;
 }
 
@@ -110,20 +112,24 @@ typedef struct columns {
     float b_scales[OW_PANEL_MAX], scales[OW_PANEL_MAX], bias[OW_PANEL_MAX];
 } columns;
 
+static void read_floats(const line *l, size_t from, size_t count, float *out) {
+    if (!l->data)
+        return;
+    ow_load_floats(l->data, l->dtype, l->step ? from : 0, l->step ? count : 1, out);
+    for (size_t i = 1; i < count && !l->step; i++)
+        out[i] = out[0];
+}
+
 static void read_columns(const job *j, size_t from, size_t count, columns *c) {
     for (size_t i = 0; i < count; i++)
         c->zeros[i] = zero_at(&j->b_zero, from + i) - j->flip; /* b' = b - 128 where it is flipped */
-    if (j->kind == OW_PRODUCT_SUMS)
-        return;
-    for (size_t i = 0; i < count; i++)
-        c->b_scales[i] = float_at(&j->b_scale, from + i);
-    for (size_t i = 0; i < count && j->bias.data; i++)
-        c->bias[i] = float_at(&j->bias, from + i);
+    read_floats(&j->b_scale, from, count, c->b_scales);
+    read_floats(&j->bias, from, count, c->bias);
 }
 
 /* What sums of this row are multiplied with: a_scale * b_scale / y_scale, left to right (C10f). */
 static void scale_columns(const job *j, size_t row, size_t count, columns *c) {
-    float a_scale = float_at(&j->a_scale, row);
+    float a_scale = float_at(&j->a_scale, j->first + row);
     for (size_t i = 0; i < count; i++)
         c->scales[i] = a_scale * c->b_scales[i];
     for (size_t i = 0; i < count && j->kind == OW_PRODUCT_QUANTISED; i++)
@@ -144,13 +150,20 @@ static void finish_panel(const job *j, size_t row, size_t rows, size_t from, siz
                    .zero_point = j->y_zero,
                    .lowest = j->y_dtype == OW_I8 ? -128 : 0,
                    .highest = j->y_dtype == OW_I8 ? 127 : 255};
+    float wide[OW_PANEL_MAX];
     read_columns(j, from, count, c);
     for (size_t r = 0; r < rows; r++) {
         if (j->kind != OW_PRODUCT_SUMS && (r == 0 || j->a_scale.step))
             scale_columns(j, row + r, count, c);
         f.row_sum = j->row_sums[row + r];
         f.left_zero = j->left_zeros[row + r];
-        j->kernels->finish(sums + r * sums_stride, &f, j->y + ((row + r) * j->columns + from) * j->y_size);
+        size_t at = (j->first + row + r) * j->columns + from;
+        if (j->y_dtype != OW_F16)
+            j->kernels->finish(sums + r * sums_stride, &f, j->y + at * j->y_size);
+        else {
+            j->kernels->finish(sums + r * sums_stride, &f, wide);
+            ow_store_floats(j->y, OW_F16, at, count, wide);
+        }
     }
 }
 
@@ -275,14 +288,14 @@ static ortwin_status run_pieces(const job *j, ortwin_error *error) {
 }
 
 /* Rows of A as they are multiplied, a row of ones behind them. */
-static void pack_rows(job *j, const unsigned char *a, int is_signed, const line *zero, size_t row, void *left,
-                      int32_t *row_sums, int32_t *left_zeros) {
+static void pack_rows(job *j, const unsigned char *a, int is_signed, const line *zero, void *left, int32_t *row_sums,
+                      int32_t *left_zeros) {
     const size_t bytes = j->left_stride * j->kernels->left_size;
     unsigned char *target = left;
     j->left_zero = 0;
     for (size_t r = 0; r < j->rows; r++) {
-        int32_t z = zero_at(zero, row + r);
-        row_sums[r] = j->kernels->pack_left(a + (row + r) * j->k, j->k, is_signed, z, target + r * bytes);
+        int32_t z = zero_at(zero, j->first + r);
+        row_sums[r] = j->kernels->pack_left(a + (j->first + r) * j->k, j->k, is_signed, z, target + r * bytes);
         left_zeros[r] = j->kernels->centred ? 0 : z + (is_signed ? 128 : 0);
         j->left_zero |= left_zeros[r] != 0;
     }
@@ -297,8 +310,6 @@ static void pack_rows(job *j, const unsigned char *a, int is_signed, const line 
 static ortwin_status run_matrix(job *j, const unsigned char *a, int is_signed, const line *a_zero, size_t rows,
                                 ortwin_error *error) {
     const size_t bytes = j->left_stride * j->kernels->left_size;
-    const line a_scale = j->a_scale;
-    unsigned char *const y = j->y;
     size_t step = bytes > LEFT_BYTES / 8 ? 8 : LEFT_BYTES / bytes;
     step = step < rows ? step : rows;
     size_t numbers = step * sizeof(int32_t), size;
@@ -314,10 +325,8 @@ static ortwin_status run_matrix(job *j, const unsigned char *a, int is_signed, c
     ortwin_status status = ORTWIN_OK;
     for (size_t row = 0; row < rows && !status; row += step) {
         j->rows = rows - row < step ? rows - row : step;
-        j->y = y + row * j->columns * j->y_size;
-        if (a_scale.step)
-            j->a_scale.data = a_scale.data + row * sizeof(float);
-        pack_rows(j, a, is_signed, a_zero, row, left, row_sums, left_zeros);
+        j->first = row;
+        pack_rows(j, a, is_signed, a_zero, left, row_sums, left_zeros);
         status = run_pieces(j, error);
     }
     free(memory);
@@ -352,7 +361,8 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
         j.a_scale = line_of(operands->a_scale, &a, in_a, a.rows);
         j.b_zero = line_of(operands->b_zero, &b, in_b, b.columns);
         j.b_scale = line_of(operands->b_scale, &b, in_b, b.columns);
-        j.bias = (line){operands->bias ? operands->bias->data : NULL, 1, 0};
+        if (operands->bias)
+            j.bias = (line){operands->bias->data, 1, operands->bias->dtype};
         j.b = (const unsigned char *)operands->b->data + in_b * j.k * j.columns;
         j.panels = pack ? pack->panels + in_b * pack->panels_size : NULL;
         j.column_sums = pack ? pack->column_sums + in_b * pack->sums_count : NULL;

@@ -14,7 +14,7 @@ typedef struct ow_product_operands {
 } ow_product_operands;
 
 /* The shapes as known when a node is claimed, or as they are at Run; the rule they break, if any. dims, which may be
- * NULL, gets the product's shape, of *rank dimensions; -1 is an unknown one. An operand that there is not has type 0. */
+ * NULL, gets the product's shape, of *rank dimensions; -1 is an unknown one, also of rank. An operand that there is not has type 0. */
 typedef struct ow_product_shapes {
     ortwin_operand a, a_zero, a_scale, b, b_zero, b_scale, y_zero, y_scale, bias;
     int a_is_whole; /* A's zero point and scale are one number (com.microsoft) */
