@@ -55,6 +55,7 @@ def driver() -> Any:
     if not given:
         compile_driver(path)
     dll = ctypes.CDLL(str(path))
+    dll.driver_pieces.restype = ctypes.c_size_t
     dll.driver_take.restype = ctypes.c_void_p
     dll.driver_give.argtypes = (ctypes.c_void_p,)
     dll.driver_budget.argtypes = (ctypes.c_uint64,)
@@ -62,7 +63,9 @@ def driver() -> Any:
     return dll
 
 
-def product(isa: str, kind: int, operands: Mapping[str, Array], shape: tuple[int, ...], packed: bool) -> Array:
+def product(
+    isa: str, kind: int, operands: Mapping[str, Array], shape: tuple[int, ...], packed: bool, threads: int = 1
+) -> Array:
     """The result on an instruction set, with B packed ahead or not, in a buffer with guards around it."""
     dtype = np.dtype(np.int32) if kind == SUMS else operands["y_zero" if kind == QUANTISED else "a_scale"].dtype
     room = np.full(int(np.prod(shape)) * dtype.itemsize + 128, 0xA5, np.uint8)
@@ -71,7 +74,13 @@ def product(isa: str, kind: int, operands: Mapping[str, Array], shape: tuple[int
     pointers = COperands(**{name: ctypes.pointer(tensor) for name, tensor in held.items()})
     error = CError()
     status = driver().driver_product(
-        ISA_NUMBERS[isa], kind, ctypes.byref(pointers), int(packed), ctypes.byref(c_tensor(y)), ctypes.byref(error)
+        ISA_NUMBERS[isa],
+        kind,
+        ctypes.byref(pointers),
+        int(packed),
+        threads,
+        ctypes.byref(c_tensor(y)),
+        ctypes.byref(error),
     )
     assert status == 0, (status, error.text)
     assert np.all(room[:64] == 0xA5), "written before the result"

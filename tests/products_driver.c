@@ -3,6 +3,9 @@
 #include "run/integer_matmul.h"
 #include "run/quantise.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 #define EXPORTED __attribute__((visibility("default")))
 
 static const ow_kernels *const all[] = {
@@ -13,10 +16,46 @@ static const ow_kernels *const all[] = {
 #endif
 };
 
-EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, ortwin_tensor *y,
-                            ortwin_error *error);
-EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, ortwin_tensor *y,
-                            ortwin_error *error) {
+/* Pieces of a product on so many threads, thread t taking every threads-th from the t-th, the last one first. */
+typedef struct share {
+    void (*task)(void *user, size_t index);
+    void *user;
+    size_t count, first, step;
+} share;
+
+static void *run_share(void *shared) {
+    const share *s = shared;
+    for (size_t k = (s->count + s->step - 1) / s->step; k-- > 0;)
+        if (k * s->step + s->first < s->count)
+            s->task(s->user, k * s->step + s->first);
+    return NULL;
+}
+
+static _Atomic size_t pieces; /* that were fanned out */
+
+static int fan_out(void *context, size_t count, void (*task)(void *user, size_t index), void *user) {
+    enum { MOST = 8 };
+    const int *threads = context;
+    pthread_t ids[MOST];
+    share shares[MOST];
+    for (int t = 0; t < *threads; t++) {
+        shares[t] = (share){task, user, count, (size_t)t, (size_t)*threads};
+        if (pthread_create(&ids[t], NULL, run_share, &shares[t]))
+            abort();
+    }
+    for (int t = 0; t < *threads; t++)
+        pthread_join(ids[t], NULL);
+    pieces += count;
+    return 1;
+}
+
+EXPORTED size_t driver_pieces(void);
+EXPORTED size_t driver_pieces(void) { return pieces; }
+
+EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, int threads,
+                            ortwin_tensor *y, ortwin_error *error);
+EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operands, int packed, int threads,
+                            ortwin_tensor *y, ortwin_error *error) {
     const ow_products *kernels = all[isa]->products;
     const ortwin_tensor *b = operands->b;
     const ow_pack *pack = NULL;
@@ -29,7 +68,9 @@ EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operan
         if (!pack)
             return -1;
     }
-    int status = (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, y, error);
+    ow_fan fan = {fan_out, &threads};
+    int status =
+        (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, threads > 1 ? &fan : NULL, y, error);
     ow_pack_give(pack);
     return status;
 }
@@ -43,7 +84,7 @@ EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, 
                         ortwin_error *error);
 EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
                         ortwin_error *error) {
-    return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, y, error);
+    return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, NULL, y, error);
 }
 EXPORTED void driver_give(const ow_pack *pack);
 EXPORTED void driver_give(const ow_pack *pack) { ow_pack_give(pack); }

@@ -118,6 +118,21 @@ def test_a_row_alone_gives_its_row(isa: str) -> None:
             assert np.array_equal(product(isa, SUMS, operands, (1, 70), packed)[0], whole[row])
 
 
+@pytest.mark.parametrize("isa", ISAS)
+def test_threads_change_nothing(isa: str) -> None:
+    """Pieces by 2, 3 and 8 threads and out of order; row counts on both sides of the kernels' and pieces' bounds."""
+    rng = np.random.default_rng(11)
+    for m, k, n in [(1, 1030, 2100), (4, 517, 1100), (5, 430, 1100), (129, 100, 331)]:
+        a, b = extremes(rng, np.int8, m, k), extremes(rng, np.uint8, k, n)
+        operands = {"a": a, "b": b, "a_zero": extremes(rng, np.int8, m), "b_zero": extremes(rng, np.uint8, n)}
+        expected = exact(a, b, operands["a_zero"].reshape(-1, 1), operands["b_zero"])
+        for packed, threads in itertools.product((False, True), (1, 2, 3, 8)):
+            before = driver().driver_pieces()
+            assert np.array_equal(product(isa, SUMS, operands, (m, n), packed, threads), expected), (m, packed, threads)
+            fanned = driver().driver_pieces() - before
+            assert fanned == 0 if threads == 1 else 1 < fanned <= 64, (m, packed)
+
+
 BATCHES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
     ((3,), (3,), (), ()),
     ((3,), (3, 4), (1,), (4,)),

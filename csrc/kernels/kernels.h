@@ -41,11 +41,16 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
     K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
     K(gelu) K(softplus) K(mish)
+/* Executed as a whole, by run/quantised.c; of DynamicQuantizeLinear each output by itself. */
+#define OW_WHOLE_KERNELS(K) \
+    K(quantize_linear) K(dequantize_linear) \
+    K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \
+    K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul)
 /* clang-format on */
 
 typedef enum ow_kernel_id {
 #define K(name) OW_KERNEL_##name,
-    OW_UNARY_KERNELS(K)
+    OW_UNARY_KERNELS(K) OW_WHOLE_KERNELS(K)
 #undef K
         OW_KERNEL_copy, /* no arithmetic: the executor moves the bytes */
     OW_KERNEL_COUNT

@@ -4,6 +4,7 @@
 #include "run/numbers.h"
 #include "run/ops.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ enum {
     LEFT_BYTES = 16 << 20, /* of left rows as they are multiplied, at a time */
     PIECE_ROWS = 128,      /* left rows of a piece, at most */
     MAX_PIECES = 64,
+    FANNED = 1 << 21,      /* products from which several threads are worth waking: 10 us and more of one */
     STREAM_COLUMNS = 1024, /* columns whose sums stay in the first-level cache while B streams by */
     DEPTH = 1024,          /* k for which sums stay in registers, while a panel of B stays in the cache */
     BLOCK_DEPTH = 512,     /* B that is packed for one call is packed by blocks of so many rows */
@@ -244,8 +246,9 @@ static ortwin_status no_memory(ortwin_error *error) { return ow_fail(error, ORTW
 
 static int is_streamed(const job *j) { return !j->panels && j->rows < OW_STREAM_ROWS; }
 
-/* Rows [row, row + rows) and columns [from, until) of the product, from a multiple of the panel. */
-static ortwin_status run_piece(const job *j, size_t row, size_t rows, size_t from, size_t until, ortwin_error *error) {
+/* Rows [row, row + rows) and columns [from, until) of the product, from a multiple of the panel. False when there is no
+ * memory. */
+static int run_piece(const job *j, size_t row, size_t rows, size_t from, size_t until) {
     const size_t panel = j->kernels->panel;
     size_t sums_size = j->panels ? rows * panel : (rows + 1) * BLOCK_COLUMNS, packed_size = 0;
     if (is_streamed(j))
@@ -254,7 +257,7 @@ static ortwin_status run_piece(const job *j, size_t row, size_t rows, size_t fro
         packed_size = BLOCK_DEPTH * BLOCK_COLUMNS;
     void *scratch = malloc(sizeof(columns) + sums_size * sizeof(int32_t) + packed_size);
     if (!scratch)
-        return no_memory(error);
+        return 0;
     columns *c = scratch;
     int32_t *sums = (int32_t *)(void *)(c + 1);
     memset(c, 0, sizeof *c); /* what is computed and not used is computed from numbers all the same */
@@ -265,26 +268,40 @@ static ortwin_status run_piece(const job *j, size_t row, size_t rows, size_t fro
     else
         packing_piece(j, row, rows, from, until, (int8_t *)(sums + sums_size), sums, c);
     free(scratch);
-    return ORTWIN_OK;
+    return 1;
 }
 
-/* All rows that are there, in at most MAX_PIECES pieces: the cut follows from the shape alone (C1). */
-static ortwin_status run_pieces(const job *j, ortwin_error *error) {
+/* The rows that are there, in at most MAX_PIECES pieces (or as many as have PIECE_ROWS): the cut follows from the shape
+ * alone (C1). */
+typedef struct cut {
+    const job *job;
+    size_t heights, width; /* how many pieces are on top of one another; columns of each */
+    atomic_int failed;
+} cut;
+
+static void run_task(void *user, size_t index) {
+    cut *c = user;
+    const job *j = c->job;
+    size_t row = index % c->heights * PIECE_ROWS, from = index / c->heights * c->width;
+    size_t rows = j->rows - row < PIECE_ROWS ? j->rows - row : PIECE_ROWS;
+    size_t until = j->columns - from < c->width ? j->columns : from + c->width;
+    if (!run_piece(j, row, rows, from, until))
+        atomic_store_explicit(&c->failed, 1, memory_order_relaxed);
+}
+
+static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *error) {
     const size_t panel = j->kernels->panel;
-    size_t heights = (j->rows + PIECE_ROWS - 1) / PIECE_ROWS, panels = (j->columns + panel - 1) / panel;
-    size_t widths = heights >= MAX_PIECES ? 1 : MAX_PIECES / heights;
-    size_t width = (panels + widths - 1) / widths * panel;
+    cut c = {.job = j, .heights = (j->rows + PIECE_ROWS - 1) / PIECE_ROWS};
+    size_t widths = c.heights >= MAX_PIECES ? 1 : MAX_PIECES / c.heights;
     size_t least = j->panels ? panel : is_streamed(j) ? STREAM_COLUMNS / 2 : BLOCK_COLUMNS;
-    width = (width + least - 1) / least * least;
-    for (size_t from = 0; from < j->columns; from += width)
-        for (size_t row = 0; row < j->rows; row += PIECE_ROWS) {
-            size_t rows = j->rows - row < PIECE_ROWS ? j->rows - row : PIECE_ROWS;
-            size_t until = j->columns - from < width ? j->columns : from + width;
-            ortwin_status status = run_piece(j, row, rows, from, until, error);
-            if (status)
-                return status;
-        }
-    return ORTWIN_OK;
+    c.width = (j->columns + widths - 1) / widths;
+    c.width = (c.width + least - 1) / least * least;
+    size_t count = (j->columns + c.width - 1) / c.width * c.heights;
+    int is_large = (double)j->rows * (double)j->columns * (double)j->k >= FANNED;
+    if (!(fan && count > 1 && is_large && fan->run(fan->context, count, run_task, &c)))
+        for (size_t k = 0; k < count; k++)
+            run_task(&c, k);
+    return atomic_load(&c.failed) ? no_memory(error) : ORTWIN_OK;
 }
 
 /* Rows of A as they are multiplied, a row of ones behind them. */
@@ -308,7 +325,7 @@ static void pack_rows(job *j, const unsigned char *a, int is_signed, const line 
 
 /* One matrix of the product: as many rows at a time as LEFT_BYTES hold. */
 static ortwin_status run_matrix(job *j, const unsigned char *a, int is_signed, const line *a_zero, size_t rows,
-                                ortwin_error *error) {
+                                const ow_fan *fan, ortwin_error *error) {
     const size_t bytes = j->left_stride * j->kernels->left_size;
     size_t step = bytes > LEFT_BYTES / 8 ? 8 : LEFT_BYTES / bytes;
     step = step < rows ? step : rows;
@@ -327,14 +344,14 @@ static ortwin_status run_matrix(job *j, const unsigned char *a, int is_signed, c
         j->rows = rows - row < step ? rows - row : step;
         j->first = row;
         pack_rows(j, a, is_signed, a_zero, left, row_sums, left_zeros);
-        status = run_pieces(j, error);
+        status = run_pieces(j, fan, error);
     }
     free(memory);
     return status;
 }
 
 ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, const ow_product_operands *operands,
-                             const ow_pack *pack, const ortwin_tensor *y, ortwin_error *error) {
+                             const ow_pack *pack, const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error) {
     if (!y->bytes)
         return ORTWIN_OK;
     const matrices a = matrices_of(operands->a, 1), b = matrices_of(operands->b, 0);
@@ -368,7 +385,7 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
         j.column_sums = pack ? pack->column_sums + in_b * pack->sums_count : NULL;
         j.y = (unsigned char *)y->data + m * a.rows * b.columns * y_size;
         status = run_matrix(&j, (const unsigned char *)operands->a->data + in_a * a.rows * j.k,
-                            operands->a->dtype == OW_I8, &a_zero, a.rows, error);
+                            operands->a->dtype == OW_I8, &a_zero, a.rows, fan, error);
     }
     return status;
 }

@@ -21,8 +21,19 @@ typedef struct ow_product_shapes {
 } ow_product_shapes;
 ortwin_status ow_product_shape(const ow_product_shapes *shapes, int64_t *dims, int32_t *rank, ortwin_error *error);
 
-/* Computes y, whose shape is the product's and whose operands' shapes break no rule. pack: of b, or NULL. */
+/* Its rank, from the ranks of A and B; -1 if one is unknown or there is none. */
+int32_t ow_product_rank(int32_t a, int32_t b);
+
+/* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns
+ * false when it ran nothing, and the caller is to do it. */
+typedef struct ow_fan {
+    int (*run)(void *context, size_t count, void (*task)(void *user, size_t index), void *user);
+    void *context;
+} ow_fan;
+
+/* Computes y, whose shape is the product's and whose operands' shapes break no rule. pack: of b, or NULL. fan: NULL for
+ * this thread alone. */
 ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, const ow_product_operands *operands,
-                             const ow_pack *pack, const ortwin_tensor *y, ortwin_error *error);
+                             const ow_pack *pack, const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error);
 
 #endif

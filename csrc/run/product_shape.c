@@ -95,6 +95,13 @@ static ortwin_status check_rest(const ow_product_shapes *s, ortwin_error *error)
     return status;
 }
 
+int32_t ow_product_rank(int32_t a, int32_t b) {
+    if (a < 1 || b < 1)
+        return -1;
+    int32_t batch = (a > b ? a : b) - 2;
+    return (batch > 0 ? batch : 0) + (a > 1) + (b > 1);
+}
+
 ortwin_status ow_product_shape(const ow_product_shapes *s, int64_t *dims, int32_t *rank, ortwin_error *error) {
     ortwin_status status = check_matrices(&s->a, &s->b, error);
     if (!status)
@@ -102,9 +109,8 @@ ortwin_status ow_product_shape(const ow_product_shapes *s, int64_t *dims, int32_
     *rank = -1;
     if (status || s->a.rank < 0 || s->b.rank < 0)
         return status;
-    int32_t batch = (s->a.rank > s->b.rank ? s->a.rank : s->b.rank) - 2, at = 0;
-    batch = batch > 0 ? batch : 0;
-    *rank = batch + (s->a.rank > 1) + (s->b.rank > 1);
+    *rank = ow_product_rank(s->a.rank, s->b.rank);
+    int32_t batch = *rank - (s->a.rank > 1) - (s->b.rank > 1), at = 0;
     for (int32_t k = 0; k < batch && dims; k++)
         dims[at++] = broadcast(from_right(&s->a, batch + 1 - k), from_right(&s->b, batch + 1 - k));
     if (s->a.rank > 1 && dims)
