@@ -75,6 +75,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def graphs(session: nox.Session) -> None:
+    """Run thousands of random graphs on every arm, where the test-suite runs a few: nox -s graphs -- COUNT."""
+    install(session, wheel(session), *group("test"))
+    count = session.posargs[0] if session.posargs else "3000"
+    session.run("pytest", "tests/test_graphs.py", env={"ORTWIN_GRAPHS": count})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check everything without running it: ruff, mypy --strict, compiler warnings (also for aarch64), clang-format."""
     requirements = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["project"]["optional-dependencies"]["ort"]]

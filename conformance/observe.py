@@ -39,9 +39,9 @@ class Observation:
 class Observed:
     """model: what was run, for its opset imports. observations: in the model's order.
 
-    executed: nodes the provider executed in the run, by the library's own counter. unobserved: how many of them have no
-    observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a session on the model itself
-    at this optimisation level, but not in the copy that was run.
+    executed: nodes the provider executed in the run, or folded before it, by the library's own counters. unobserved:
+    how many of them have no observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a
+    session on the model itself at this optimisation level, but not in the copy that was run.
     """
 
     model: onnx.ModelProto
@@ -79,12 +79,13 @@ def observe(
             chosen = {name for name, _, _ in copies.claims(copies.provider_session(copy, folder, "as-written"))}
         copies.name_values(copy)
         exposed = expose(copy, chosen)
+        before = counters()
         session = copies.provider_session(copy, folder, "as-written", threads=threads, isa=isa)
         present = copies.claims(session)
         by_provider = {name for name, _, _ in present}
-        before = counters()["nodes_executed"]
         results = ortvalues.run(session, feeds)
-        executed = counters()["nodes_executed"] - before
+        after = counters()
+        executed = sum(after[name] - before[name] for name in ("nodes_executed", "nodes_folded"))
         values = {**_constants(copy, folder), **feeds}
     values.update((value, results[output]) for value, output in exposed.outputs.items() if output in results)
 

@@ -28,10 +28,11 @@ def command(args: argparse.Namespace) -> int:
         raise OrtwinError("--threads and --isa have no meaning for the reference, which has one thread and no kernels")
     model = read_model(args.model)
     feeds = make_feeds(model, args.input, args.dim, args.seed)
-    before = fast.counters()["nodes_executed"] if args.backend != "ref" else 0
+    before = fast.counters() if args.backend != "ref" else {}
     outputs, how = run(args, feeds)
     if args.backend != "ref":
-        how["nodes_executed"] = fast.counters()["nodes_executed"] - before
+        after = fast.counters()
+        how.update({name: after[name] - before[name] for name in ("nodes_executed", "nodes_folded")})
     inputs = [_describe(name, array) for name, array in feeds.arrays.items()]
     results = [_describe(name, value) for name, value in outputs.items()]
     if args.json:

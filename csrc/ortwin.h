@@ -113,6 +113,12 @@ ORTWIN_EXPORT int ortwin_isa(size_t index, const char **name, const char **why);
 /* Counters, process totals since load. False past the end. */
 ORTWIN_EXPORT int ortwin_counter(size_t index, const char **name, uint64_t *value);
 
+/* What shape and strides (in elements) say of a tensor's memory; false for a negative dimension.
+ * contiguous: in C order without gap. dense: without gap and without overlap, the axes in any order and direction.
+ * Axes of size 1 may have any stride, and a tensor without elements is both. */
+ORTWIN_EXPORT int ortwin_is_contiguous(const int64_t *dims, const int64_t *strides, size_t rank);
+ORTWIN_EXPORT int ortwin_is_dense(const int64_t *dims, const int64_t *strides, size_t rank);
+
 /* The op table, a row per (domain, name, since_version). dtypes: bit k set when element type k is supported. */
 typedef struct ortwin_op_row {
     const char *domain, *name, *cost_class;

@@ -208,6 +208,6 @@ def isas() -> dict[str, str]:
 
 
 def counters() -> dict[str, int]:
-    """Counters of the library, process totals since it was loaded: runs and nodes_executed, over ctypes and ONNX
-    Runtime together."""
+    """Counters of the library, process totals since it was loaded, over ctypes and ONNX Runtime together: runs, nodes
+    executed, signatures, allocations by phase, calls of ONNX Runtime by function (csrc/counters.def tells of each)."""
     return default_library().counters()

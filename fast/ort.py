@@ -96,6 +96,7 @@ def ort_session(
     graph_optimization: str = "as-written",
     name: str = "ortwin",
     report: str | os.PathLike[str] | None = None,
+    group: str = "graph",
     session_options: Any = None,
     **session_config: str,
 ) -> Any:
@@ -106,7 +107,8 @@ def ort_session(
     error; True leaves it to ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's
     optimiser off, which would fold constants and fuse nodes with kernels that round differently; else "basic",
     "extended", "layout" or "all". name: of the provider, registered here if it is not yet. report: a file that gets
-    one JSON line per node offered: claimed or the rule that declined it. session_options: an
+    one JSON line per node offered: claimed or the rule that declined it. group: "graph" claims the largest groups of
+    nodes that ONNX Runtime can run as one, "node" each node by itself. session_options: an
     onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
     **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
@@ -136,7 +138,9 @@ def ort_session(
         "session.record_ep_graph_assignment_info": "1",
         **session_config,
     }
-    provider = {"threads": str(threads)}
+    if group not in ("graph", "node"):
+        raise LibraryError(f"group '{group}' is unknown: choose graph or node")
+    provider = {"threads": str(threads), "group": group}
     if isa is not None:
         provider["isa"] = isa
     with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:

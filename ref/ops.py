@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ortwin.ref import (
+    binary,
     binary32,
     clip,
     error_function,
@@ -45,6 +46,13 @@ from ortwin.ref.tensor import (
 F32: Final = frozenset({FLOAT})
 F32_F16: Final = frozenset({FLOAT, FLOAT16})
 INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+ARITHMETIC: Final = {
+    1: F32_F16,
+    6: F32_F16 | {INT32, INT64},
+    7: F32_F16 | {INT32, INT64},
+    13: FLOATS | {INT32, INT64},
+    14: FLOATS | {INT32, INT64},
+}
 
 
 class Op:
@@ -135,6 +143,10 @@ def _check_contributed(node: Node, least: int, most: int, *attributes: str) -> N
 _TABLE: Final = (
     Op("Identity", dict.fromkeys((1, 13, 14, 16, 19, 21, 23, 24, 25), BYTE_SIZED), lambda n: move.Identity(n)),
     Op("Clip", {1: F32_F16, 6: F32_F16, 11: F32_F16, 12: F32_F16 | INTEGERS, 13: FLOATS | INTEGERS}, _clip),
+    Op("Add", ARITHMETIC, lambda n: binary.Binary(n, binary.Add())),
+    Op("Sub", ARITHMETIC, lambda n: binary.Binary(n, binary.Sub())),
+    Op("Mul", ARITHMETIC, lambda n: binary.Binary(n, binary.Mul())),
+    Op("Div", ARITHMETIC, lambda n: binary.Binary(n, binary.Div())),
     _elementwise("Relu", _floats(1, 6, 13, 14, bfloat16=13), lambda n: unary.Relu()),
     _elementwise("LeakyRelu", _floats(1, 6, 16, bfloat16=16), lambda n: unary.LeakyRelu(real(n, "alpha"))),
     _elementwise("ThresholdedRelu", _floats(10, 22, bfloat16=22), lambda n: unary.ThresholdedRelu(real(n, "alpha"))),

@@ -25,7 +25,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ortwin.fast import isas
+from ortwin.fast import counters, isas
 from ortwin.ref import Session as RefSession
 
 Array = npt.NDArray[Any]
@@ -73,11 +73,19 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "com.microsoft.Gelu": (1,),
     "com.microsoft.QuickGelu": (1,),
     "com.microsoft.FastGelu": (1,),
+    "Add": (1, 6, 7, 13, 14),
+    "Sub": (1, 6, 7, 13, 14),
+    "Mul": (1, 6, 7, 13, 14),
+    "Div": (1, 6, 7, 13, 14),
 }
 """By name, after its domain if that is not ai.onnx."""
 
+PAIRED = ("Add", "Sub", "Mul", "Div")
+"""Ops of two inputs."""
+
 BFLOAT16_FROM = {
     **dict.fromkeys(("Relu", "Clip", "Abs", "Neg", "Reciprocal", "Sqrt", "Floor", "Ceil", "Sign"), 13),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), 13),
     **dict.fromkeys(("Exp", "Log", "Tanh", "Sigmoid", "Erf"), 13),
     "LeakyRelu": 16,
     "Gelu": 20,
@@ -127,6 +135,8 @@ def dtypes(op: str, version: int) -> tuple[int, ...]:
     if op == "Identity":
         return MOVED
     integers = INTEGERS if op == "Clip" and version >= 12 else ()
+    if op in PAIRED and version > 1:
+        integers = (INT32, INT64)
     if version >= BFLOAT16_FROM[op]:
         return (FLOAT, *HALVES, *integers)
     return (FLOAT,) if (op, version) == ("Celu", 12) else (FLOAT, FLOAT16, *integers)
@@ -139,6 +149,7 @@ KERNELS = [
     *(Row(op, VERSIONS[op][-1]) for op in VERSIONS if "." not in op),
     Row("com.microsoft.FastGelu", 1),  # the others of com.microsoft run the loops of Gelu and Swish
     *(Row("Clip", 13, dtype) for dtype in INTEGERS),
+    *(Row(op, 14, dtype) for op in PAIRED for dtype in (INT32, INT64)),
     *(Row("Identity", 25, dtype) for dtype in (UINT8, 10, 11, 15)),  # copies of 1, 2, 8 and 16 bytes
     Row("HardSwish", 22, FLOAT16),
     Row("Swish", 24, BFLOAT16),
@@ -206,8 +217,18 @@ def node(op: str, inputs: Sequence[str], output: str, name: str = "", **attribut
 
 
 def with_arguments(row: Row, arguments: Arguments, shape: Sequence[int | str | None] | None = None) -> onnx.ModelProto:
-    bounds = [None if b is None else np.array(b, numpy_dtype(row.dtype)) for b in arguments.bounds]
+    bounds = [_operand(row, bound) for bound in arguments.bounds]
     return one_node(row, shape, dict(arguments.attributes), bounds)
+
+
+LIMITED = (("broadcast", 1),)  # before version 7 the shapes must be equal unless this is said
+
+
+def _operand(row: Row, given: Any) -> Array | str | None:
+    item = numpy_dtype(row.dtype)
+    if isinstance(given, bytes):  # a whole tensor
+        return np.frombuffer(given, item)
+    return given if given is None or isinstance(given, str) else np.array(given, item)
 
 
 def arguments(row: Row) -> list[Arguments]:
@@ -218,6 +239,11 @@ def arguments(row: Row) -> list[Arguments]:
     subnormal, huge, inf, nan = 2.0**-140, 3.0e38, float("inf"), float("nan")
     if row.op == "Gelu":
         return [Arguments(), *(Arguments((("approximate", text),)) for text in ("none", "tanh"))]
+    if row.op in PAIRED:
+        limited = LIMITED if row.version < 7 else ()
+        single = (3, 0, -1, -7) if row.dtype != FLOAT else (3.0, 0.0, -0.0, 0.3, inf, nan, subnormal, huge)
+        other = sample(row.dtype, seed=2)  # as many as the inputs that tests use
+        return [*(Arguments(limited, (b,)) for b in single), Arguments((), (other.tobytes(),))]
     if row.op in ("Elu", "Swish", "com.microsoft.QuickGelu"):
         alphas = (0.3, -1.5, 0.0, -0.0, subnormal, huge, inf, -inf, nan, 1.0e-37, 50.0)
         return [Arguments(), *(Arguments((("alpha", a),)) for a in alphas)]
@@ -317,6 +343,11 @@ def assert_bits(got: Array, want: Array, what: object = "") -> None:
     first = int(wrong[0])
     observed, right = (bytes(array[first][::-1]).hex() for array in (a, b))
     pytest.fail(f"{what}: {wrong.size} of {len(a)} differ, first at {first}: 0x{observed}, expected 0x{right}")
+
+
+def work() -> dict[str, int]:
+    """The counters of work done; a run that is refused leaves them as they are."""
+    return {name: counters()[name] for name in ("runs", "nodes_executed", "nodes_folded")}
 
 
 class Buffer:

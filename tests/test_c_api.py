@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import AVAILABLE, FLOAT, Array, Row, assert_bits, counts_heap, one_node, oracle, python, sample
+from models import AVAILABLE, FLOAT, Array, Row, assert_bits, counts_heap, one_node, oracle, python, sample, work
 from ortwin.fast import counters, library_path
 from ortwin.fast.library import OUTPUT_FN, CAttr, CError, CNode, COperand, CTensor, Library
 
@@ -194,7 +194,7 @@ def test_null_where_it_means_nothing_to_do_or_the_end() -> None:
         assert DLL[function](index, ctypes.byref(first), ctypes.byref(second)) == 1
         assert DLL[function](index, None, ctypes.byref(second)) == 0
         assert DLL[function](index, ctypes.byref(first), None) == 0
-        for past in (3, 2**64 - 1):
+        for past in (1000, 2**64 - 1):
             assert DLL[function](ctypes.c_size_t(past), ctypes.byref(first), ctypes.byref(second)) == 0
     assert DLL.ortwin_op(ctypes.c_size_t(0), None) == 0
 
@@ -451,13 +451,13 @@ def test_an_output_without_a_buffer() -> None:
     x = plan.input()
     plan.output(plan.node("Relu", x), x).seal()
     y = np.full(4, 99, np.float32)
-    before = counters()
+    before = work()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 0 else y.ctypes.data) == HOST_FAILED
     assert text() == "output 0: the host gave no buffer"
     assert (y == 99).all()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 1 else y.ctypes.data) == HOST_FAILED
     assert text() == "output 1: the host gave no buffer"
-    assert counters() == before
+    assert work() == before
     assert_bits(plan.run([X])[1], X)
 
 

@@ -251,7 +251,7 @@ def test_external_data(tmp_path: Path, level: str) -> None:
         helper.make_node("MatMul", ["x", "w"], ["t"]),
         helper.make_node("Relu", ["t"], ["u"]),
         helper.make_node("Abs", ["w"], ["a"]),
-        helper.make_node("Add", ["u", "a"], ["y"]),
+        helper.make_node("Max", ["u", "a"], ["y"]),
     ]
     inputs, outputs = [value("x", shape=(64, 64))], [value("y", shape=(64, 64))]
     path = save(tmp_path / "m.onnx", nodes, inputs, outputs, initializers=[numpy_helper.from_array(weights, "w")])
@@ -277,7 +277,7 @@ def test_optimised_graphs_keep_what_only_the_provider_has(capsys: Capture, tmp_p
         helper.make_node("HardSwish", ["x"], ["t"]),
         helper.make_node("Identity", ["t"], ["u"]),
         helper.make_node("HardSwish", ["k"], ["c"]),
-        helper.make_node("Add", ["u", "c"], ["y"]),
+        helper.make_node("Max", ["u", "c"], ["y"]),
     ]
     k = helper.make_tensor("k", TensorProto.FLOAT, [1], [0.3])
     path = save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")], initializers=[k])
@@ -335,7 +335,8 @@ def test_functions_are_looked_into(tmp_path: Path, level: str) -> None:
 
 
 def test_bodies_of_ops_are_looked_into(tmp_path: Path) -> None:
-    """ONNX Runtime has no kernel for GroupNormalization: of the nodes in its definition the provider gets the Sqrt."""
+    """ONNX Runtime has no kernel for GroupNormalization: of the nodes in its definition the provider gets the Sqrt
+    and the arithmetic."""
     constant = helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0])
     node = helper.make_node("GroupNormalization", ["x", "c", "c"], ["y"], num_groups=2)
     shape = ("N", 4, 3)
@@ -343,8 +344,9 @@ def test_bodies_of_ops_are_looked_into(tmp_path: Path) -> None:
         tmp_path / "m.onnx", [node], [value("x", shape=shape)], [value("y", shape=shape)], initializers=[constant]
     )
     result = check_model(path, dims={"N": 2})
-    assert {row.op: row.nodes for row in result.rows} == {"Sqrt": 1}
-    assert (result.agree, result.unobserved, result.executed) == (True, 0, 1)
+    seen = {row.op: row.nodes for row in result.rows}
+    assert seen["Sqrt"] == 1
+    assert (result.agree, result.unobserved, result.executed) == (True, 0, sum(seen.values()))
 
 
 def nested_if(folder: Path) -> str:

@@ -19,6 +19,7 @@ from models import (
     INT32,
     ISAS,
     KERNELS,
+    PAIRED,
     ROWS,
     Arguments,
     Array,
@@ -36,6 +37,7 @@ from models import (
     sample,
     value,
     with_arguments,
+    work,
 )
 from ortwin.fast import IsaError, LibraryError, Session, counters, isas
 from ortwin.ref import InputError, UnsupportedError
@@ -175,6 +177,9 @@ def test_random_bits_and_attributes(data: st.DataObject) -> None:
         raw_bounds = st.binary(min_size=item.itemsize, max_size=item.itemsize)
         drawn = data.draw(st.lists(st.none() | raw_bounds, max_size=2))
         bounds = [None if b is None else np.frombuffer(b, item).reshape(()) for b in drawn]
+    if row.op in PAIRED:
+        other = data.draw(st.binary(min_size=x.nbytes, max_size=x.nbytes) | st.binary(min_size=8, max_size=8))
+        bounds = [np.frombuffer(other, item)[: x.size if len(other) == x.nbytes else 1]]
     model = one_node(row, None, attributes, bounds)
     want = oracle(model, {"x": x})
     for isa in AVAILABLE:
@@ -350,11 +355,11 @@ def test_default_initializers_and_overrides() -> None:
 def test_a_rule_seen_only_at_run_time_names_the_node_and_the_session_lives_on() -> None:
     model = one_node(Row("Clip", 13), ["n"], bounds=("low",), name="the_clip")
     model.graph.input[1].type.tensor_type.ClearField("shape")
-    x, fast, before = np.array([-9, 9], np.float32), Session(model), counters()
+    x, fast, before = np.array([-9, 9], np.float32), Session(model), work()
     for bad in (np.array([1], np.float32), np.array([], np.float32), np.ones((1, 1), np.float32)):
         with pytest.raises(InputError, match=rf"the_clip.*\(Clip\).*min has rank {bad.ndim}"):
             fast.run(None, {"x": x, "low": bad})
-    assert counters() == before
+    assert work() == before
     assert_bits(fast.run(None, {"x": x, "low": np.array(1, np.float32)})[0], np.array([1, 9], np.float32))
 
 
@@ -410,7 +415,6 @@ def test_a_bias_of_fast_gelu_is_declined_and_a_missing_one_is_none() -> None:
 
 
 def test_counters_count_runs_and_nodes_exactly() -> None:
-    assert set(counters()) == {"runs", "nodes_executed"}
     names = ["x", *(f"t{k}" for k in range(6)), "y"]
     chain = [node("Neg", [a], b) for a, b in itertools.pairwise(names)]
     fast = Session(of_nodes(chain, [value("x")], [value("y")]))
@@ -424,19 +428,19 @@ def test_counters_count_runs_and_nodes_exactly() -> None:
 
 def test_a_refused_run_is_not_counted() -> None:
     fast, memory = session(Row("Neg", 13), None), np.ones(8, np.float32)
-    before = counters()
+    before = work()
     with pytest.raises(LibraryError):
         fast.run_into({"y": memory[1:5]}, {"x": memory[:4]})
     with pytest.raises(InputError):
         fast.run(None, {"x": np.ones(3)})
-    assert counters() == before
+    assert work() == before
 
 
-def test_building_a_session_and_reading_the_reference_count_nothing() -> None:
-    before = counters()
+def test_building_a_session_and_reading_the_reference_count_no_work() -> None:
+    before = work()
     Session(one_node(Row("Neg", 13)))
     oracle(one_node(Row("Neg", 13)), {"x": np.ones(3, np.float32)})
-    assert counters() == before
+    assert work() == before
 
 
 # instruction sets

@@ -16,6 +16,7 @@ from models import (
     HALF_NANS,
     HALVES,
     ISAS,
+    PAIRED,
     ROWS,
     VERSIONS,
     Arguments,
@@ -257,7 +258,7 @@ def test_bfloat16_in_onnx_runtime_without_numpy_types() -> None:
 @pytest.mark.parametrize("op", [op for op in VERSIONS if op != "Identity"])
 def test_float64_is_refused_with_the_reason(op: str) -> None:
     row = Row(op, VERSIONS[op][-1], 11)
-    model = with_arguments(row, Arguments())
+    model = with_arguments(row, Arguments(bounds=("x",) if op in PAIRED else ()))
     with pytest.raises(UnsupportedError, match=rf"{op}-{row.version}\): input 'x' is float64, not float32 or "):
         RefSession(model)
     for make in (Session, lambda model: ort_session(model, session_options=quiet())):

@@ -35,12 +35,17 @@ typedef struct ow_params {
 /* y[i] = f(x[i]), 0 <= i < n. The parameters are binary32 for every float type. */
 typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *params);
 
+/* y[i] = f(a[i * a_step], b[i * b_step]), 0 <= i < n, n > 0; a step is 1, or 0 for one operand of which one element is
+ * used throughout. y may be an operand whose step is 1. */
+typedef void ow_binary_fn(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t n);
+
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
     K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
     K(gelu) K(softplus) K(mish)
+#define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
 /* Executed as a whole, by run/quantised.c; of DynamicQuantizeLinear each output by itself. */
 #define OW_WHOLE_KERNELS(K) \
     K(quantize_linear) K(dequantize_linear) \
@@ -50,7 +55,7 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
 
 typedef enum ow_kernel_id {
 #define K(name) OW_KERNEL_##name,
-    OW_UNARY_KERNELS(K) OW_WHOLE_KERNELS(K)
+    OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K) OW_WHOLE_KERNELS(K)
 #undef K
         OW_KERNEL_copy, /* no arithmetic: the executor moves the bytes */
     OW_KERNEL_COUNT
@@ -59,6 +64,7 @@ typedef enum ow_kernel_id {
 typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
+    ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
     const ow_quantisers *quantisers;
 } ow_kernels;

@@ -1,63 +1,81 @@
-/* A Run of one claimed group: hand ONNX Runtime's tensors to the plan. */
+/* A Run of one claimed group: hand ONNX Runtime's tensors to the plan. Three calls for an input, two for an output, and
+ * no memory of our own. */
 #include "ort/ep.h"
 
 #include <stdlib.h>
 
 typedef struct ow_compute {
     OrtNodeComputeInfo base;
-    const OrtApi *api;
+    ow_host host; /* but for the tally, which is each Run's own */
+    ow_trace *trace;
     ortwin_plan *plan;
     size_t input_count;
 } ow_compute;
 
-typedef struct host {
-    const OrtApi *api;
+typedef struct run {
+    ow_host host;
     OrtKernelContext *context;
+    ow_frame *frame;
     OrtStatus *failed; /* what ONNX Runtime said when an output could not be had */
-} host;
+} run;
 
 static void *host_output(void *user, size_t index, const ortwin_tensor *shape) {
-    host *h = user;
+    run *r = user;
     OrtValue *value = NULL;
     void *data = NULL;
-    h->failed = h->api->KernelContext_GetOutput(h->context, index, shape->dims, shape->rank, &value);
-    if (!h->failed && shape->bytes) /* an empty tensor has no data pointer to ask for */
-        h->failed = h->api->GetTensorMutableData(value, &data);
+    if (r->failed)
+        return NULL;
+    r->failed = ORT(&r->host, api, KernelContext_GetOutput, (r->context, index, shape->dims, shape->rank, &value));
+    if (!r->failed && value && shape->bytes) /* an empty tensor has no data pointer to ask for */
+        r->failed = ORT(&r->host, api, GetTensorMutableData, (value, &data));
     return data;
 }
 
-static OrtStatus *read_inputs(const ow_compute *c, OrtKernelContext *context, ortwin_tensor *inputs) {
-    for (size_t k = 0; k < c->input_count; k++) {
+typedef struct place {
+    ow_frame *frame;
+    size_t input;
+} place;
+
+static int64_t *room_in_frame(void *user, size_t rank) {
+    const place *p = user;
+    return ow_frame_dims(p->frame, p->input, rank);
+}
+
+static OrtStatus *read_inputs(const run *r, size_t count) {
+    ortwin_tensor *inputs = ow_frame_inputs(r->frame);
+    for (size_t k = 0; k < count; k++) {
         const OrtValue *value = NULL;
-        ORT_TRY(c->api->KernelContext_GetInput(context, k, &value));
+        ORT_TRY(ORT(&r->host, api, KernelContext_GetInput, (r->context, k, &value)));
         if (!value) /* GetInput past the end is not an error for ONNX Runtime */
-            return c->api->CreateStatus(ORT_FAIL, "ortwin: an input of the group is missing at Run");
-        ORT_TRY(ow_read_tensor(c->api, value, &inputs[k]));
+            return ORT(&r->host, api, CreateStatus, (ORT_FAIL, "ortwin: an input of the group is missing at Run"));
+        ORT_TRY(ow_read_tensor(&r->host, value, room_in_frame, &(place){r->frame, k}, &inputs[k]));
     }
     return NULL;
 }
 
-static OrtStatus *run(const ow_compute *c, OrtKernelContext *context, ortwin_tensor *inputs) {
-    ORT_TRY(read_inputs(c, context, inputs));
-    host h = {c->api, context, NULL};
+static OrtStatus *execute(const ow_compute *c, run *r) {
+    uint64_t begin = ow_begin(c->trace);
+    ORT_TRY(read_inputs(r, c->input_count));
+    ow_end(c->trace, OW_PHASE_inputs, begin);
     ortwin_error error;
-    ortwin_status status = ortwin_plan_run(c->plan, inputs, c->input_count, host_output, &h, &error);
-    if (h.failed)
-        return h.failed;
-    return status ? ow_status(c->api, status, &error) : NULL;
+    ortwin_status status = ow_plan_execute(r->frame, host_output, r, &error);
+    if (r->failed)
+        return r->failed;
+    return status ? ow_status(&r->host, status, &error) : NULL;
 }
 
 static OrtStatus *compute(OrtNodeComputeInfo *base, void *state, OrtKernelContext *context) {
     (void)state;
     const ow_compute *c = (const ow_compute *)base;
-    ortwin_tensor few[OW_MAX_INPUTS];
-    if (c->input_count <= OW_MAX_INPUTS)
-        return run(c, context, few);
-    ortwin_tensor *many = calloc(c->input_count, sizeof *many);
-    if (!many)
-        return c->api->CreateStatus(ORT_FAIL, "ortwin: out of memory");
-    OrtStatus *status = run(c, context, many);
-    free(many);
+    run r = {.host = c->host, .context = context};
+    uint64_t begin = ow_begin(c->trace);
+    r.frame = ow_plan_enter(c->plan);
+    if (!r.frame)
+        return ow_no_memory_status(&c->host);
+    r.host.tally = ow_frame_tally(r.frame);
+    OrtStatus *status = execute(c, &r);
+    ow_plan_leave(r.frame);
+    ow_end(c->trace, OW_PHASE_run, begin);
     return status;
 }
 
@@ -70,15 +88,17 @@ static OrtStatus *create_state(OrtNodeComputeInfo *info, OrtNodeComputeContext *
 
 static void release_state(OrtNodeComputeInfo *info, void *state) { (void)info, (void)state; }
 
-OrtNodeComputeInfo *ow_new_compute_info(const ow_factory *factory, ortwin_plan *plan) {
-    ow_compute *c = calloc(1, sizeof *c);
+OrtNodeComputeInfo *ow_new_compute_info(ow_ep *ep, ortwin_plan *plan) {
+    ow_compute *c = ow_alloc(&ep->tally, OW_allocations_build, 1, sizeof *c);
     if (!c)
         return NULL;
-    c->base.ort_version_supported = factory->version;
+    c->base.ort_version_supported = ep->host.version;
     c->base.CreateState = create_state;
     c->base.Compute = compute;
     c->base.ReleaseState = release_state;
-    c->api = factory->api;
+    c->host = ep->host;
+    c->host.tally = &ep->factory->tally; /* shared: for what is said before a Run has a frame */
+    c->trace = ep->trace;
     c->plan = plan;
     c->input_count = ow_plan_input_count(plan);
     return &c->base;

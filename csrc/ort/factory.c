@@ -7,16 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-OrtStatus *ow_status(const OrtApi *api, ortwin_status status, const ortwin_error *error) {
+OrtStatus *ow_status(const ow_host *host, ortwin_status status, const ortwin_error *error) {
     int bad_argument = status != ORTWIN_OUT_OF_MEMORY && status != ORTWIN_HOST_FAILED;
-    return api->CreateStatus(bad_argument ? ORT_INVALID_ARGUMENT : ORT_FAIL, error->text);
+    return ORT(host, api, CreateStatus, (bad_argument ? ORT_INVALID_ARGUMENT : ORT_FAIL, error->text));
 }
 
-static OrtStatus *no_memory(const OrtApi *api) { return api->CreateStatus(ORT_FAIL, "ortwin: out of memory"); }
+OrtStatus *ow_no_memory_status(const ow_host *host) {
+    return ORT(host, api, CreateStatus, (ORT_FAIL, "ortwin: out of memory"));
+}
 
-static char *copy_string(const char *text) {
+static char *copy_string(ow_tally *tally, const char *text) {
     size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
+    char *copy = ow_alloc(tally, OW_allocations_register, size, 1);
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
@@ -25,7 +27,7 @@ static char *copy_string(const char *text) {
 static OrtStatus *bad_option(const ow_ep *ep, const char *key, const char *value, const char *rule) {
     ortwin_error error;
     ow_fail(&error, ORTWIN_MISUSE, "%s: option %.64s='%.128s': %s", ep->factory->name, key, value, rule);
-    return ow_status(ep->factory->api, ORTWIN_MISUSE, &error);
+    return ow_status(&ep->host, ORTWIN_MISUSE, &error);
 }
 
 static OrtStatus *choose_isa(ow_ep *ep, const char *name) {
@@ -33,7 +35,7 @@ static OrtStatus *choose_isa(ow_ep *ep, const char *name) {
     ortwin_error error;
     ortwin_status status = ow_choose_isa(name, &isa, &error);
     if (status)
-        return ow_status(ep->factory->api, status, &error);
+        return ow_status(&ep->host, status, &error);
     ep->isa = isa->kernels->isa;
     return NULL;
 }
@@ -55,7 +57,13 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         ep->report = fopen(value, "w");
         return ep->report ? NULL : bad_option(ep, key, value, "the file can't be written");
     }
-    return bad_option(ep, key, value, "unknown option; there are isa, threads, report");
+    if (strcmp(key, "group") == 0) {
+        ep->node_by_node = strcmp(value, "node") == 0;
+        if (!ep->node_by_node && strcmp(value, "graph") != 0)
+            return bad_option(ep, key, value, "graph or node is needed");
+        return NULL;
+    }
+    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group");
 }
 
 /* ONNX Runtime hands EP options over as session config "ep.<lowercased EP name>.<key>". */
@@ -75,19 +83,19 @@ static const char *option_key(const char *entry, const char *ep_name) {
 }
 
 static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
-    const OrtApi *api = ep->factory->api;
+    const ow_host *host = &ep->host;
     OrtKeyValuePairs *pairs = NULL;
-    ORT_TRY(api->GetSessionOptionsConfigEntries(options, &pairs));
+    ORT_TRY(ORT(host, api, GetSessionOptionsConfigEntries, (options, &pairs)));
     const char *const *keys = NULL, *const *values = NULL;
     size_t count = 0;
-    api->GetKeyValuePairs(pairs, &keys, &values, &count);
+    ORT(host, api, GetKeyValuePairs, (pairs, &keys, &values, &count));
     OrtStatus *status = NULL;
     for (size_t k = 0; k < count && !status; k++) {
         const char *key = option_key(keys[k], ep->factory->name);
         if (key)
             status = take_option(ep, key, values[k]);
     }
-    api->ReleaseKeyValuePairs(pairs);
+    ORT(host, api, ReleaseKeyValuePairs, (pairs));
     if (status)
         return status;
     return ep->isa ? NULL : choose_isa(ep, NULL);
@@ -110,6 +118,8 @@ static void release_ep(OrtEpFactory *factory, OrtEp *base) {
         return;
     if (ep->report)
         fclose(ep->report);
+    ow_trace_end(ep->trace, ep->factory->name);
+    ow_tally_close(&ep->tally);
     free(ep);
 }
 
@@ -119,10 +129,14 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
     (void)devices, (void)metadata, (void)count; /* there is one kind of device: the CPU */
     ow_factory *factory = (ow_factory *)base;
     *made = NULL;
-    ow_ep *ep = calloc(1, sizeof *ep);
+    ow_ep *ep = ow_alloc(&factory->tally, OW_allocations_register, 1, sizeof *ep);
     if (!ep)
-        return no_memory(factory->api);
-    ep->base.ort_version_supported = factory->version;
+        return ow_no_memory_status(&factory->host);
+    ow_tally_open(&ep->tally, 0);
+    ep->host = factory->host;
+    ep->host.tally = &ep->tally;
+    ep->trace = ow_trace_new();
+    ep->base.ort_version_supported = factory->host.version;
     ep->base.GetName = ep_name;
     ep->base.GetCapability = ow_get_capability;
     ep->base.Compile = ow_compile;
@@ -167,12 +181,12 @@ static bool not_stream_aware(const OrtEpFactory *factory) {
 
 static OrtStatus *supported_devices(OrtEpFactory *base, const OrtHardwareDevice *const *devices, size_t count,
                                     OrtEpDevice **found, size_t room, size_t *found_count) {
-    ow_factory *factory = (ow_factory *)base;
+    const ow_host *host = &((ow_factory *)base)->host;
     *found_count = 0;
     for (size_t k = 0; k < count && *found_count < room; k++) {
-        if (factory->api->HardwareDevice_Type(devices[k]) != ORT_HARDWARE_DEVICE_CPU)
+        if (ORT(host, api, HardwareDevice_Type, (devices[k])) != ORT_HARDWARE_DEVICE_CPU)
             continue;
-        ORT_TRY(factory->ep_api->CreateEpDevice(base, devices[k], NULL, NULL, &found[*found_count]));
+        ORT_TRY(ORT(host, ep_api, CreateEpDevice, (base, devices[k], NULL, NULL, &found[*found_count])));
         ++*found_count;
         break; /* one device: a second CPU entry would only make the choice ambiguous */
     }
@@ -198,29 +212,37 @@ ORTWIN_EXPORT OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *h
                                            OrtEpFactory **factories, size_t room, size_t *count);
 ORTWIN_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
 
-OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *host, const OrtLogger *logger,
-                             OrtEpFactory **factories, size_t room, size_t *count) {
-    (void)logger;
-    *count = 0;
-    const OrtApi *api = NULL;
-    uint32_t version = negotiate(host, &api);
-    if (!version) { /* CreateStatus is slot 0 of every version, so version 1 can carry the message */
-        ortwin_error error;
-        ow_fail(&error, ORTWIN_UNSUPPORTED, "ortwin needs ONNX Runtime 1.%d or newer; this is %s", OW_API_OLDEST,
-                host->GetVersionString());
-        api = host->GetApi(1);
-        return api ? api->CreateStatus(ORT_FAIL, error.text) : NULL;
-    }
+/* What a Run reads the shapes of its inputs with: one call, or five. NULL if the host has either. */
+static const char *lacks_shapes(ow_host *host) {
+    const OrtApi *api = host->api;
+    host->shape_reference = host->version >= OW_API_SHAPES && api->GetTensorElementTypeAndShapeDataReference;
+    bool five = api->GetTensorTypeAndShape && api->GetTensorElementType && api->GetDimensionsCount &&
+                api->GetDimensions && api->ReleaseTensorTypeAndShapeInfo;
+    return host->shape_reference || five
+               ? NULL
+               : "ortwin: this ONNX Runtime has neither GetTensorElementTypeAndShapeDataReference "
+                 "nor GetTensorTypeAndShape with what belongs to it";
+}
+
+static OrtStatus *create_factory(ow_host host, const char *name, size_t room, ow_factory **made) {
+    const char *lack = lacks_shapes(&host);
+    if (lack)
+        return ORT(&host, api, CreateStatus, (ORT_FAIL, lack));
     if (room < 1)
-        return api->CreateStatus(ORT_INVALID_ARGUMENT, "ortwin: no room for a factory");
-    ow_factory *factory = calloc(1, sizeof *factory);
-    char *copied = copy_string(name);
+        return ORT(&host, api, CreateStatus, (ORT_INVALID_ARGUMENT, "ortwin: no room for a factory"));
+    ow_factory *factory = ow_alloc(host.tally, OW_allocations_register, 1, sizeof *factory);
+    char *copied = copy_string(host.tally, name);
     if (!factory || !copied) {
         free(factory);
         free(copied);
-        return no_memory(api);
+        return ow_no_memory_status(&host);
     }
-    factory->base.ort_version_supported = version;
+    ow_tally_open(&factory->tally, 1); /* sessions may be made from several threads at once */
+    host.ep_api = ORT(&host, api, GetEpApi, ());
+    host.tally = &factory->tally;
+    factory->host = host;
+    factory->name = copied;
+    factory->base.ort_version_supported = host.version;
     factory->base.GetName = factory_name;
     factory->base.GetVendor = factory_vendor;
     factory->base.GetSupportedDevices = supported_devices;
@@ -230,19 +252,42 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *host, const Ort
     factory->base.GetVersion = factory_version;
     factory->base.CreateDataTransfer = no_data_transfer;
     factory->base.IsStreamAware = not_stream_aware;
-    factory->api = api;
-    factory->ep_api = api->GetEpApi();
-    factory->version = version;
-    factory->name = copied;
-    factories[0] = &factory->base;
-    *count = 1;
+    *made = factory;
     return NULL;
+}
+
+OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t room, size_t *count) {
+    (void)logger;
+    *count = 0;
+    ow_tally tally; /* until there is a factory to count for */
+    ow_host host = {.tally = &tally};
+    host.version = negotiate(base, &host.api);
+    ow_factory *factory = NULL;
+    OrtStatus *status = NULL;
+    ow_tally_open(&tally, 0);
+    if (host.version)
+        status = create_factory(host, name, room, &factory);
+    else if ((host.api = base->GetApi(1))) { /* CreateStatus is slot 0 of every version, so it can carry the message */
+        ortwin_error error;
+        ow_fail(&error, ORTWIN_UNSUPPORTED, "ortwin needs ONNX Runtime 1.%d or newer; this is %s", OW_API_OLDEST,
+                base->GetVersionString());
+        status = ORT(&host, api, CreateStatus, (ORT_FAIL, error.text));
+    }
+    ow_tally_close(&tally);
+    if (factory) {
+        factories[0] = &factory->base;
+        *count = 1;
+    }
+    return status;
 }
 
 OrtStatus *ReleaseEpFactory(OrtEpFactory *base) {
     ow_factory *factory = (ow_factory *)base;
-    if (factory)
+    if (factory) {
+        ow_tally_close(&factory->tally);
         free(factory->name);
+    }
     free(factory);
     return NULL;
 }

@@ -1,5 +1,6 @@
 #include "run/ops.h"
 
+#include "run/shape.h"
 #include "simd/half.h"
 
 #include <float.h>
@@ -12,6 +13,7 @@
 #define F32 BIT(OW_F32)
 #define F16 BIT(OW_F16)
 #define BF16 BIT(OW_BF16)
+#define I32_I64 (BIT(OW_I32) | BIT(OW_I64))
 #define INTEGERS \
     (BIT(OW_I8) | BIT(OW_I16) | BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U8) | BIT(OW_U16) | BIT(OW_U32) | BIT(OW_U64))
 #define ANY                                                                                                     \
@@ -23,6 +25,8 @@
 #define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset, NULL, NULL}
 #define BETA(preset) {"beta", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
 #define GAMMA(preset) {"gamma", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
+#define AXIS {"axis", ORTWIN_ATTR_INT, OW_TO_AXIS, -1, NULL, NULL}
+#define SPREAD {"broadcast", ORTWIN_ATTR_INT, OW_TO_BROADCAST, 0, NULL, NULL}
 #define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
 #define BOUNDS                                                       \
     {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
@@ -46,6 +50,8 @@ ATTRS(selu, ALPHA(0x1.ac5afap+0f), GAMMA(0x1.0cfabep+0f)); /* RN(1.6732631921768
 ATTRS(selu_legacy, LEGACY, ALPHA(0x1.ac56d6p+0f), GAMMA(0x1.0cfaacp+0f)); /* RN(1.6732), RN(1.0507) */
 ATTRS(swish, ALPHA(1.0f));
 ATTRS(quick_gelu, ALPHA(0x1.b3b646p+0f)); /* RN(1.702) */
+ATTRS(limited, AXIS, SPREAD);
+ATTRS(limited_legacy, LEGACY, AXIS, SPREAD);
 ATTRS(gelu, APPROXIMATE);
 
 static const ow_op table[] = {
@@ -97,6 +103,15 @@ int ortwin_op(size_t index, ortwin_op_row *row) {
     return 1;
 }
 
+const char *ow_kernel_name(ow_kernel_id kernel) {
+    static const char *const names[] = {
+#define K(name) [OW_KERNEL_##name] = #name,
+        OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K)
+#undef K
+            [OW_KERNEL_copy] = "copy"};
+    return names[kernel];
+}
+
 static const ow_op *find(const char *domain, const char *name, int32_t since, int *known) {
     *known = 0;
     for (size_t k = 0; k < TABLE_ROWS; k++)
@@ -108,12 +123,17 @@ static const ow_op *find(const char *domain, const char *name, int32_t since, in
     return NULL;
 }
 
-static void put_attr(ow_params *params, const ow_attr_rule *rule, float value) {
-    if (rule->to == OW_TO_ALPHA)
-        params->alpha = value;
-    else if (rule->to == OW_TO_BETA)
-        params->beta = value;
+static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64_t i) {
+    switch (rule->to) {
+    case OW_TO_ALPHA: node->params.alpha = f; break;
+    case OW_TO_BETA: node->params.beta = f; break;
+    case OW_TO_AXIS: node->axis = i; break;
+    case OW_TO_BROADCAST: node->broadcast = i != 0; break;
+    case OW_TO_NOTHING: break;
+    }
 }
+
+size_t ow_min_inputs(const ow_op *op) { return op->shape == OW_SHAPE_SAME ? 1 : 2; }
 
 /* The last attribute of that name, the one that counts; NULL if the node has none. */
 static const ortwin_attr *given(const ortwin_node *node, const ow_attr_rule *rule) {
@@ -189,6 +209,24 @@ static void clip_attributes(ow_params *params, int32_t dtype) {
     spread_nan(params);
 }
 
+/* What an op of two inputs asks of them. */
+static ortwin_status check_pair(const ow_node_view *view, const ow_resolved *made, ortwin_error *error) {
+    const char *type = made->op->name;
+    int version = (int)made->op->since_version;
+    int32_t second = view->inputs[1].dtype;
+    int given_axis = 0;
+    for (size_t k = 0; k < view->node->attr_count; k++)
+        given_axis |= strcmp(view->node->attrs[k].name, "axis") == 0;
+    if (second == 0)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the second input is missing", type, version);
+    if (second != made->dtype)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the second input is %s, the first %s", type, version,
+                       ow_dtype_name(second), ow_dtype_name(made->dtype));
+    if (given_axis && made->axis < 0)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: axis must not be negative", type, version);
+    return ow_output_shape(made, view->inputs, NULL, error) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
+}
+
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
     const ortwin_node *node = view->node;
     const char *domain = node->domain ? node->domain : "";
@@ -202,9 +240,10 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     if (!op)
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: since_version %d is not implemented", type,
                        (int)node->since_version);
-    if (node->input_count < 1 || node->input_count > op->max_inputs || node->output_count != 1)
-        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d takes 1 to %zu inputs and 1 output, not %zu and %zu", type,
-                       (int)op->since_version, op->max_inputs, node->input_count, node->output_count);
+    size_t least = ow_min_inputs(op);
+    if (node->input_count < least || node->input_count > op->max_inputs || node->output_count != 1)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d takes %zu to %zu inputs and 1 output, not %zu and %zu", type,
+                       (int)op->since_version, least, op->max_inputs, node->input_count, node->output_count);
     int32_t dtype = view->inputs[0].dtype;
     if (dtype == 0)
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: the first input is missing or has no known tensor type", type);
@@ -212,10 +251,13 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d on %s is not implemented", type, (int)op->since_version,
                        ow_dtype_name(dtype));
 
-    ow_params params;
-    memset(&params, 0, sizeof params);
+    ow_resolved made;
+    memset(&made, 0, sizeof made);
+    made.op = op;
+    made.dtype = dtype;
+    ow_params *params = &made.params;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++)
-        put_attr(&params, rule, rule->preset);
+        put_attr(&made, rule, rule->preset, (int64_t)rule->preset);
     for (size_t k = 0; k < node->attr_count; k++) {
         const ortwin_attr *attr = &node->attrs[k];
         const ow_attr_rule *rule = op->attrs;
@@ -227,7 +269,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         if (attr->type != rule->type)
             return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: attribute %s has the wrong type", type,
                            (int)op->since_version, attr->name);
-        put_attr(&params, rule, attr->f);
+        put_attr(&made, rule, attr->f, attr->i);
     }
     ow_kernel_id kernel = op->kernel;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++) {
@@ -240,14 +282,14 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                            rule->other);
         kernel = OW_KERNEL_gelu_tanh; /* Gelu's approximate is the only STRING */
     }
-    if (op->kernel == OW_KERNEL_celu && !(params.alpha > 0.0f && params.alpha <= FLT_MAX))
+    if (op->kernel == OW_KERNEL_celu && !(params->alpha > 0.0f && params->alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
                        (int)op->since_version);
-    for (size_t k = 1; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
+    for (size_t k = least; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
         if (view->inputs[k].dtype)
             return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
     if (op->kernel == OW_KERNEL_clip) {
-        clip_attributes(&params, dtype);
+        clip_attributes(params, dtype);
         for (size_t k = 1; k < node->input_count; k++) {
             const ortwin_operand *bound = &view->inputs[k];
             if (bound->dtype && bound->dtype != dtype)
@@ -258,6 +300,12 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                                k == 1 ? "min" : "max", (int)bound->rank);
         }
     }
-    *resolved = (ow_resolved){op, kernel, dtype, params};
+    if (least > 1) {
+        ortwin_status status = check_pair(view, &made, error);
+        if (status)
+            return status;
+    }
+    made.kernel = kernel;
+    *resolved = made;
     return ORTWIN_OK;
 }

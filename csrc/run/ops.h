@@ -6,12 +6,12 @@
 #include "ortwin.h"
 
 typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL } ow_cost;
-typedef enum ow_shape_rule { OW_SHAPE_SAME } ow_shape_rule;
+typedef enum ow_shape_rule { OW_SHAPE_SAME, OW_SHAPE_BROADCAST, OW_SHAPE_LIMITED } ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
     int32_t type;     /* ortwin_attr_type */
-    enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA } to;
+    enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA, OW_TO_AXIS, OW_TO_BROADCAST } to;
     float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
     const char *text, *other; /* STRING: schema default, and the other value that is implemented */
 } ow_attr_rule;
@@ -38,11 +38,18 @@ typedef struct ow_resolved {
     ow_kernel_id kernel; /* the op's, unless an attribute chose another */
     int32_t dtype;       /* of the first input and of the output */
     ow_params params;
+    int64_t axis;  /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
+    int broadcast; /* LIMITED: whether the shapes may differ */
 } ow_resolved;
+
+/* 1 for the ops that compute with one input alone, 2 for those of two. */
+size_t ow_min_inputs(const ow_op *op);
 
 /* Can this node be executed exactly as written? The first rule that says no is put into error. Both the plan and
  * the claim in ONNX Runtime ask here, so nothing is claimed that the executor would refuse. */
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error);
+
+const char *ow_kernel_name(ow_kernel_id kernel);
 
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);

@@ -27,6 +27,8 @@
 #include "kernels/loops.h"
 #include "kernels/quantise.h"
 
+#include "kernels/binary.h"
+
 #include "kernels/table.h"
 
 const ow_kernels ow_kernels_avx512 = OW_KERNEL_TABLE;
