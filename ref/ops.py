@@ -46,6 +46,9 @@ from ortwin.ref.tensor import (
 F32: Final = frozenset({FLOAT})
 F32_F16: Final = frozenset({FLOAT, FLOAT16})
 INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+BYTES: Final = frozenset({INT8, UINT8})
+STORED: Final = BYTES | {INT32}
+STORED_21: Final = STORED | {INT16, UINT16, INT4, UINT4}
 ARITHMETIC: Final = {
     1: F32_F16,
     6: F32_F16 | {INT32, INT64},
@@ -180,13 +183,6 @@ _TABLE: Final = (
     _elementwise("Gelu", _floats(1, bfloat16=1), _contributed_gelu, "com.microsoft"),
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
     _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
-)
-
-_BYTES: Final = frozenset({INT8, UINT8})
-_STORED: Final = _BYTES | {INT32}
-_STORED_21: Final = _STORED | {INT16, UINT16, INT4, UINT4}
-
-QUANTISED: Final = (
     Op(
         "QuantizeLinear",
         dict.fromkeys((10, 13), F32 | {INT32})
@@ -196,16 +192,15 @@ QUANTISED: Final = (
     ),
     Op(
         "DequantizeLinear",
-        dict.fromkeys((10, 13, 19), _STORED) | dict.fromkeys((21, 23, 24, 25, 28), _STORED_21),
+        dict.fromkeys((10, 13, 19), STORED) | dict.fromkeys((21, 23, 24, 25, 28), STORED_21),
         lambda n: quant.DequantizeLinear(n),
     ),
     Op("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
-    Op("MatMulInteger", {10: _BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
-    Op("QLinearMatMul", dict.fromkeys((10, 21), _BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
-    Op("MatMulIntegerToFloat", {1: _BYTES}, _matmul_integer_to_float, "com.microsoft"),
+    Op("MatMulInteger", {10: BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
+    Op("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
+    Op("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),
     Op("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
 )
-"""Rows of the quantised ops, which join the table when the C library has theirs: both tables say the same."""
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}
 """Op by (domain, name); the domain of ai.onnx is ""."""

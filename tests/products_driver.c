@@ -6,6 +6,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+static ow_tally *tally(void) {
+    static ow_tally counts;
+    return &counts;
+}
+
 #define EXPORTED __attribute__((visibility("default")))
 
 static const ow_kernels *const all[] = {
@@ -64,21 +69,21 @@ EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operan
         size_t n = b->rank > 1 ? (size_t)b->dims[b->rank - 1] : 1;
         for (size_t i = 0; i + 2 < b->rank; i++)
             matrices *= (size_t)b->dims[i];
-        pack = ow_pack_take(kernels, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0);
+        pack = ow_pack_take(kernels, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0, tally());
         if (!pack)
             return -1;
     }
     ow_fan fan = {fan_out, &threads};
     int status =
         (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, threads > 1 ? &fan : NULL, y, error);
-    ow_pack_give(pack);
+    ow_pack_give(pack, tally());
     return status;
 }
 
 EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b);
 EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b) {
     return ow_pack_take(all[isa]->products, b->data, 1, (size_t)b->dims[0], (size_t)b->dims[1],
-                        b->dtype == OW_U8 ? 0x80 : 0);
+                        b->dtype == OW_U8 ? 0x80 : 0, tally());
 }
 EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
                         ortwin_error *error);
@@ -87,13 +92,16 @@ EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, 
     return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, NULL, y, error);
 }
 EXPORTED void driver_give(const ow_pack *pack);
-EXPORTED void driver_give(const ow_pack *pack) { ow_pack_give(pack); }
+EXPORTED void driver_give(const ow_pack *pack) { ow_pack_give(pack, tally()); }
 EXPORTED void driver_budget(uint64_t bytes);
 EXPORTED void driver_budget(uint64_t bytes) { ow_pack_budget(bytes); }
 EXPORTED void driver_totals(uint64_t *totals);
 EXPORTED void driver_totals(uint64_t *totals) {
-    ow_pack_totals t = ow_pack_read_totals();
-    totals[0] = t.live_bytes, totals[1] = t.live, totals[2] = t.built, totals[3] = t.shared, totals[4] = t.declined;
+    static const ow_counter which[] = {OW_pack_bytes, OW_packs_freed, OW_packs_built, OW_packs_shared,
+                                       OW_packs_declined};
+    for (size_t k = 0; k < sizeof which / sizeof which[0]; k++)
+        totals[k] = tally()->counts[which[k]];
+    totals[1] = totals[2] - totals[1]; /* there are now */
 }
 
 static ortwin_operand known(const ortwin_tensor *t) {

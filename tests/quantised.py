@@ -13,7 +13,6 @@ import onnx
 from onnx import helper
 
 from ortwin.ref import Session
-from ortwin.ref.ops import OPS, QUANTISED
 from ortwin.ref.tensor import dtype_number
 
 Array = npt.NDArray[Any]
@@ -55,20 +54,9 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def reference(proto: onnx.ModelProto) -> Session:
-    """The reference on a model, with the rows that wait for their C kernels in its table."""
-    waiting = {(op.domain, op.name): op for op in QUANTISED if (op.domain, op.name) not in OPS}
-    OPS.update(waiting)
-    try:
-        return Session(proto)
-    finally:
-        for key in waiting:
-            del OPS[key]
-
-
 def run(op: str, inputs: Sequence[Array | None], outputs: int = 1, **options: Any) -> list[Array]:
     """The op by the reference."""
-    session = reference(typed(model(op, inputs, outputs, **options), inputs, options))
+    session = Session(typed(model(op, inputs, outputs, **options), inputs, options))
     return session.run(None, {value.name: np.asarray(inputs[int(value.name[1:])]) for value in session.graph.inputs})
 
 

@@ -11,11 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortwin.ref import InputError, UnsupportedError
+from ortwin.ref import InputError, Session, UnsupportedError
 from ortwin.ref.binary32 import INF, NAN
 from ortwin.ref.quant import quantise, requantise
 from ortwin.ref.tensor import INT4, UINT4, Tensor, from_numpy, to_numpy
-from quantised import SIGNS, Array, half_even, model, nearest_f32, reference, run, sums, typed, wrapped
+from quantised import SIGNS, Array, half_even, model, nearest_f32, run, sums, typed, wrapped
 
 F32 = np.float32
 
@@ -405,4 +405,4 @@ def test_what_is_not_implemented_is_declined_with_the_reason(case: Any) -> None:
     op, inputs, options, reason = case
     proto = typed(model(op, inputs, **options), inputs, options)
     with pytest.raises(UnsupportedError, match=reason):
-        reference(proto)
+        Session(proto)

@@ -32,6 +32,8 @@ static const struct {
 
 size_t ow_item_size(int32_t dtype) { return dtype > 0 && dtype < OW_DTYPES ? types[dtype].size : 0; }
 
+int ow_is_held(int32_t dtype) { return ow_item_size(dtype) || dtype == OW_U4 || dtype == OW_I4; }
+
 const char *ow_dtype_name(int32_t dtype) {
     return dtype > 0 && dtype < OW_DTYPES && types[dtype].name ? types[dtype].name : "unknown type";
 }

@@ -35,6 +35,8 @@ enum {
 
 /* Bytes of one element; 0 for what has no fixed whole-byte size (string, 2- and 4-bit types, unknown numbers). */
 size_t ow_item_size(int32_t dtype);
+/* Whether tensors of it can be held: elements of whole bytes, or of 4 bits. */
+int ow_is_held(int32_t dtype);
 const char *ow_dtype_name(int32_t dtype);
 
 #endif

@@ -380,7 +380,7 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
         j.b_scale = line_of(operands->b_scale, &b, in_b, b.columns);
         if (operands->bias)
             j.bias = (line){operands->bias->data, 1, operands->bias->dtype};
-        j.b = (const unsigned char *)operands->b->data + in_b * j.k * j.columns;
+        j.b = pack ? NULL : (const unsigned char *)operands->b->data + in_b * j.k * j.columns;
         j.panels = pack ? pack->panels + in_b * pack->panels_size : NULL;
         j.column_sums = pack ? pack->column_sums + in_b * pack->sums_count : NULL;
         j.y = (unsigned char *)y->data + m * a.rows * b.columns * y_size;

@@ -20,7 +20,7 @@ static struct {
     entry *entries;
     uint64_t budget;
     int budget_known;
-    ow_pack_totals totals;
+    uint64_t live_bytes;
 } cache = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 enum { ALIGNMENT = 64 };
@@ -41,13 +41,6 @@ void ow_pack_budget(uint64_t bytes) {
     cache.budget = bytes;
     cache.budget_known = 1;
     pthread_mutex_unlock(&cache.mutex);
-}
-
-ow_pack_totals ow_pack_read_totals(void) {
-    pthread_mutex_lock(&cache.mutex);
-    ow_pack_totals totals = cache.totals;
-    pthread_mutex_unlock(&cache.mutex);
-    return totals;
 }
 
 /* FNV-1a over words of 8 bytes: only to find candidates, which are then compared. */
@@ -129,19 +122,19 @@ static void drop(entry *e) {
     free(e);
 }
 
-static const ow_pack *decline(entry *e) {
-    cache.totals.declined++;
+static const ow_pack *decline(entry *e, ow_tally *tally) {
+    ow_count(tally, OW_packs_declined, 1);
     drop(e);
     return NULL;
 }
 
-static const ow_pack *take(entry *e, const unsigned char *b) {
+static const ow_pack *take(entry *e, const unsigned char *b, ow_tally *tally) {
     entry *twin = find(e);
-    uint64_t live = cache.totals.live_bytes;
+    uint64_t live = cache.live_bytes;
     if (!twin && (live > budget() || e->bytes > budget() - live))
-        return decline(e);
+        return decline(e, tally);
     if (!build(e, b))
-        return decline(e);
+        return decline(e, tally);
     while (twin && memcmp(twin->pack.panels, e->pack.panels, e->matrices * e->pack.panels_size) != 0) {
         do
             twin = twin->next;
@@ -149,20 +142,20 @@ static const ow_pack *take(entry *e, const unsigned char *b) {
     }
     if (twin) {
         twin->users++;
-        cache.totals.shared++;
+        ow_count(tally, OW_packs_shared, 1);
         drop(e);
         return &twin->pack;
     }
     e->next = cache.entries;
     cache.entries = e;
-    cache.totals.live_bytes += e->bytes;
-    cache.totals.live++;
-    cache.totals.built++;
+    cache.live_bytes += e->bytes;
+    ow_count(tally, OW_packs_built, 1);
+    ow_count(tally, OW_pack_bytes, e->bytes);
     return &e->pack;
 }
 
 const ow_pack *ow_pack_take(const ow_products *kernels, const void *b, size_t matrices, size_t k, size_t n,
-                            unsigned char flip) {
+                            unsigned char flip, ow_tally *tally) {
     entry *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
@@ -170,12 +163,12 @@ const ow_pack *ow_pack_take(const ow_products *kernels, const void *b, size_t ma
     int fits = sizes(kernels, matrices, k, n, &e->pack, &e->bytes);
     e->hash = fits ? hash_of(b, matrices * k * n) : 0;
     pthread_mutex_lock(&cache.mutex);
-    const ow_pack *pack = fits ? take(e, b) : decline(e);
+    const ow_pack *pack = fits ? take(e, b, tally) : decline(e, tally);
     pthread_mutex_unlock(&cache.mutex);
     return pack;
 }
 
-void ow_pack_give(const ow_pack *pack) {
+void ow_pack_give(const ow_pack *pack, ow_tally *tally) {
     if (!pack)
         return;
     pthread_mutex_lock(&cache.mutex);
@@ -185,8 +178,9 @@ void ow_pack_give(const ow_pack *pack) {
     entry *e = *at;
     if (e && --e->users == 0) {
         *at = e->next;
-        cache.totals.live_bytes -= e->bytes;
-        cache.totals.live--;
+        cache.live_bytes -= e->bytes;
+        ow_count(tally, OW_packs_freed, 1);
+        ow_count(tally, OW_pack_bytes, 0 - (uint64_t)e->bytes); /* the totals are modulo 2^64 */
         drop(e);
     }
     pthread_mutex_unlock(&cache.mutex);

@@ -52,6 +52,7 @@ void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t begin
     case STEP_BOUNDED: run_bounded(base, step, x, y, count); break;
     case STEP_PAIRED: step->binary(x, step->x_step, b, step->b_step, y, count); break;
     case STEP_WALKED: run_walked(step, x, b, y, begin, count); break;
+    case STEP_WHOLE: break; /* not by pieces: ow_run_whole */
     case STEP_COPY:
         if (y != x)
             memcpy(y, x, count * step->item);
@@ -59,9 +60,32 @@ void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t begin
     }
 }
 
-static void run_segment(ow_frame *frame, const ow_segment *segment) {
+ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
+                           const ow_node *node, ortwin_error *error) {
+    ortwin_tensor tensors[OW_MAX_INPUTS];
+    const ortwin_tensor *inputs[OW_MAX_INPUTS] = {NULL};
+    for (size_t k = 0; k < OW_MAX_INPUTS; k++) {
+        int32_t s = node->inputs[k];
+        if (s < 0)
+            continue;
+        tensors[k] =
+            (ortwin_tensor){base[s], values[s].dims, values[s].rank, values[s].bytes, plan->slots[s].known.dtype};
+        inputs[k] = &tensors[k];
+    }
+    const ow_value *v = &values[node->output];
+    ortwin_tensor y = {base[node->output], v->dims, v->rank, v->bytes, plan->slots[node->output].known.dtype};
+    ortwin_error rule;
+    ortwin_status status =
+        ow_quantised_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, NULL, &y, &rule);
+    return status ? ow_fail(error, status, "%s: %s", node->label, rule.text) : ORTWIN_OK;
+}
+
+static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
     const ow_step *first = frame->signature->steps + segment->first, *end = frame->signature->steps + segment->end;
     size_t pieces = 0;
+    if (first->kind == STEP_WHOLE)
+        return segment->count ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, error)
+                              : ORTWIN_OK;
     for (size_t begin = 0; begin < segment->count; begin += segment->piece, pieces++) {
         size_t left = segment->count - begin, count = left < segment->piece ? left : segment->piece;
         for (const ow_step *step = first; step < end; step++)
@@ -71,6 +95,7 @@ static void run_segment(ow_frame *frame, const ow_segment *segment) {
         ow_count(&frame->tally, OW_chains, 1);
         ow_count(&frame->tally, OW_chain_pieces, pieces);
     }
+    return ORTWIN_OK;
 }
 
 /* ---- inputs and outputs ---- */
@@ -113,10 +138,13 @@ static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned cha
     const ow_value *values = frame->signature->values;
     size_t bytes = values[plan->outputs[k]].bytes;
     size_t step = ow_is_copied(plan, k) ? plan->node_count + k : plan->slots[plan->outputs[k]].step;
+    /* What is executed as a whole may not write where it reads. */
+    size_t free_from =
+        step < plan->node_count && plan->nodes[step].resolved.op->shape == OW_SHAPE_WHOLE ? step : step + 1;
     for (size_t j = 0; j < plan->input_count; j++) {
         const ortwin_tensor *in = &frame->inputs[j];
         if (overlaps(written[k], bytes, in->data, in->bytes) &&
-            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use > step))
+            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use >= free_from))
             return ow_fail(error, ORTWIN_OVERLAP, "output %zu overlaps input %zu and is not an exact in-place use", k,
                            j);
     }
@@ -186,13 +214,15 @@ ortwin_status ow_plan_execute(ow_frame *frame, ortwin_output_fn output, void *us
     ow_end(plan->trace, OW_PHASE_outputs, begin);
     begin = ow_begin(plan->trace);
     ow_fpstate caller = ow_fpstate_enter();
-    for (size_t k = 0; k < frame->signature->segment_count; k++)
-        run_segment(frame, &frame->signature->segments[k]);
+    for (size_t k = 0; k < frame->signature->segment_count && !status; k++)
+        status = run_segment(frame, &frame->signature->segments[k], error);
     ow_fpstate_leave(caller);
+    if (status)
+        return status;
     copy_outputs(frame);
     ow_end(plan->trace, OW_PHASE_kernels, begin);
     ow_count(&frame->tally, OW_runs, 1);
-    ow_count(&frame->tally, OW_nodes_executed, plan->node_count);
+    ow_count(&frame->tally, OW_nodes_executed, plan->node_count - plan->part_count);
     return ORTWIN_OK;
 }
 

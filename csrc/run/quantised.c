@@ -186,12 +186,12 @@ int ow_quantised_packed(const ow_quantised *node) {
     return p ? p->b : -1;
 }
 
-const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ortwin_tensor *b) {
+const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ortwin_tensor *b, ow_tally *tally) {
     size_t matrices = 1, k = (size_t)b->dims[b->rank > 1 ? b->rank - 2 : 0];
     size_t n = b->rank > 1 ? (size_t)b->dims[b->rank - 1] : 1;
     for (size_t i = 0; i + 2 < b->rank; i++)
         matrices *= (size_t)b->dims[i];
-    return ow_pack_take(kernels->products, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0);
+    return ow_pack_take(kernels->products, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0, tally);
 }
 
 /* ---- running ---- */

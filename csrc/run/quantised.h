@@ -28,7 +28,7 @@ int32_t ow_quantised_rank(const ow_quantised *node, const ortwin_operand inputs[
 
 /* The operand that is packed ahead where it is a constant, -1 for none; and its pack, NULL where it was declined. */
 int ow_quantised_packed(const ow_quantised *node);
-const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ortwin_tensor *b);
+const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ortwin_tensor *b, ow_tally *tally);
 
 /* Computes y, whose type and shape are those of the check. inputs: NULL for what there is not. */
 ortwin_status ow_quantised_run(const ow_kernels *kernels, const ow_quantised *node,

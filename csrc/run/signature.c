@@ -72,6 +72,13 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->params = &r->params;
     step->x = (ow_place){x, (uint32_t)item};
     step->y = (ow_place){(uint32_t)node->output, (uint32_t)item};
+    if (r->op->shape == OW_SHAPE_WHOLE) { /* no operand moves along with the output */
+        size_t whole = ow_item_size(r->output);
+        step->kind = STEP_WHOLE;
+        step->item = whole ? whole : 1;
+        step->x.item = step->y.item = 0;
+        return;
+    }
     step->unary = plan->isa->kernels->unary[r->kernel][r->dtype];
     step->binary = plan->isa->kernels->binary[r->kernel][r->dtype];
     step->kind = r->kernel == OW_KERNEL_copy ? STEP_COPY : STEP_UNARY;
@@ -95,12 +102,13 @@ static int same_shape(const ow_value *a, const ow_value *b) {
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
-/* Joins steps whose outputs have one shape. All ops of the table are elementwise; one that is not must stand alone. */
+/* Joins steps whose outputs have one shape, unless they are executed as a whole: such a one stands alone. */
 static void make_segments(const ortwin_plan *plan, ow_signature *made) {
     for (size_t k = 0; k < plan->node_count; k++) {
         const ow_value *y = &made->values[plan->nodes[k].output];
         ow_segment *last = made->segment_count ? &made->segments[made->segment_count - 1] : NULL;
-        if (!last || !same_shape(&made->values[plan->nodes[last->first].output], y)) {
+        if (!last || made->steps[k].kind == STEP_WHOLE || made->steps[last->first].kind == STEP_WHOLE ||
+            !same_shape(&made->values[plan->nodes[last->first].output], y)) {
             last = &made->segments[made->segment_count++];
             *last = (ow_segment){k, k, y->count, y->count};
         }
@@ -141,7 +149,8 @@ static ortwin_status fill(const ortwin_plan *plan, const ortwin_tensor *inputs, 
         const ortwin_tensor *t = slot->from == FROM_INPUT ? &inputs[slot->input] : &slot->constant;
         if (slot->from == FROM_NODE)
             continue;
-        made->values[s] = (ow_value){t->dims, t->rank, t->bytes / ow_item_size(slot->known.dtype), t->bytes};
+        made->values[s] = (ow_value){t->dims, t->rank, 0, 0};
+        ow_tensor_size(slot->known.dtype, t->rank, t->dims, &made->values[s].count, &made->values[s].bytes);
         if (slot->from == FROM_INPUT) {
             if (t->rank)
                 memcpy(dims, t->dims, t->rank * sizeof *dims);
