@@ -51,9 +51,9 @@ def wheel(session: nox.Session, mode: str = "release", cc: str | None = None) ->
     return built[key]
 
 
-def install(session: nox.Session, file: Path, *requirements: str) -> None:
+def install(session: nox.Session, file: Path, *requirements: str, extras: str = "ort") -> None:
     """Install a wheel with ONNX Runtime, and see that it is the ortwin that will be imported."""
-    session.install(f"ortwin[ort] @ {file.as_uri()}", *requirements)
+    session.install(f"ortwin[{extras}] @ {file.as_uri()}", *requirements)
     # In an environment that nox reuses, pip would keep an older build of the same version.
     session.run("python", "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", str(file))
     where = "import sys, ortwin.ref as r; assert r.__file__.startswith(sys.prefix), f'not the wheel: {r.__file__}'"
@@ -163,6 +163,20 @@ def compiled(session: nox.Session) -> None:
         lines = difflib.unified_diff(ours, theirs, "compiled", "interpreted", lineterm="", n=0)
         session.error("The compiled and the interpreted reference differ:\n" + "\n".join(lines))
     session.log(f"The compiled and the interpreted reference agree on all {len(ours)} cases.")
+
+
+ARMS = [  # of ortwin conform, all that are held to the reference
+    *("ref", "ref:interpreted"),
+    *(f"{kind}:{isa}" for kind in ("fast", "ep") for isa in ("avx512", "avx2", "portable")),
+]
+
+
+@nox.session
+@nox.parametrize("arm", ARMS, ids=ARMS)
+def conformance(session: nox.Session, arm: str) -> None:
+    """Hold an arm to the reference's bits; arguments after -- go to ortwin conform, such as --level full, or --arm."""
+    install(session, wheel(session), extras="ort,conform")
+    session.run("ortwin", "conform", "--arm", arm, *session.posargs)
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""The `ortwin` command: run, check, explain, ops, bench, sweep, certify, verify.
+"""The `ortwin` command: run, check, explain, ops, conform, bench, sweep, certify, verify.
 
 Exit codes: 0 done, 1 a difference was found, 2 the request can't be met (one sentence on stderr says why).
 """
@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from ortwin.conformance import check, explain, ops, run
 from ortwin.conformance.bench import command as bench
+from ortwin.conformance.conform import command as conform
+from ortwin.conformance.ortvalues import sentence
 from ortwin.conformance.sweep import command as sweep
 from ortwin.conformance.sweep import verify
 from ortwin.fast.library import default_library
 from ortwin.fast.ort import LEVELS
 from ortwin.ref.errors import OrtwinError
-
-ORT_PREFIX: Final = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
-"""Stands in errors of ONNX Runtime once per layer an error has passed; what follows the last one says what happened."""
 
 
 class UsageError(OrtwinError):
@@ -111,6 +109,8 @@ def parser() -> Parser:
     add_level(made)
     made.add_argument("--run", action="store_true", help="run the model once, and count the nodes that were executed")
     add("ops", ops, "list what is executed")
+    made = add("conform", conform, "run cases made to break kernels on every backend, or on somebody else's provider")
+    conform.add_options(made)
     bench.add_parser(commands)
     sweep.add_parsers(commands, Pairs)
     verify.add_parser(commands)
@@ -167,7 +167,7 @@ def _sentence(error: Exception) -> str:
         return f"can't use{where}: {error.strerror}" if where else error.strerror
     if isinstance(error, MemoryError):
         return f"there is not enough memory: {error}"
-    return " ".join(ORT_PREFIX.split(str(error))[-1].split())
+    return sentence(error)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""ONNX Runtime's tensors as numpy arrays and back, bit for bit and for every element type of whole bytes."""
+"""ONNX Runtime's tensors as numpy arrays and back, bit for bit and for every type of whole bytes; its errors."""
 
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,11 +20,20 @@ Array = npt.NDArray[Any]
 STRING: Final = next(number for number, name in DTYPE_NAMES.items() if name == "string")
 
 
+ORT_PREFIX: Final = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
+"""Stands in errors of ONNX Runtime once per layer an error has passed; what follows the last one says what happened."""
+
+
 def quiet_options() -> Any:
     """SessionOptions that leave telling of errors to the exception: ONNX Runtime would log them as well."""
     options = onnxruntime().SessionOptions()
     options.log_severity_level = 4
     return options
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, in one line, without what ONNX Runtime puts before it."""
+    return " ".join(ORT_PREFIX.split(str(error))[-1].split())
 
 
 def run(session: Any, feeds: Mapping[str, Array]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortwin.conformance.ortvalues import quiet_options
 from ortwin.fast.library import Library, LibraryError
 from ortwin.fast.ort import LEVELS, onnxruntime, ort_session, register
 
@@ -51,7 +52,7 @@ def load(name: str, path: str | Path) -> Plugin:
 def plugin_session(plugin: Plugin, model: bytes, threads: int, isa: str | None = None) -> Any:
     """A session in which only this provider executes nodes; ONNX Runtime's exceptions where it can't."""
     if plugin.library is not None:
-        return ort_session(model, threads=threads, isa=isa, name=plugin.name)
+        return ort_session(model, threads=threads, isa=isa, name=plugin.name, session_options=quiet_options())
     ort = onnxruntime()
     options = _options(threads, "as-written")
     options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == plugin.ep_name], {})
@@ -78,7 +79,7 @@ def assigned_nodes(session: Any) -> list[tuple[str, str, str]]:
 
 def _options(threads: int, graph_optimization: str) -> Any:
     ort = onnxruntime()
-    options = ort.SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[graph_optimization])
     return options

@@ -73,7 +73,7 @@ def test_a_steady_run_allocates_nothing(make: Callable[[onnx.ModelProto], Any]) 
 @pytest.mark.parametrize(
     ("first", "second"),
     [((2, 3), (3, 2)), ((6,), (2, 3)), ((2, 3), (6,)), ((2, 3, 4), (2, 4, 4)), ((2, 3, 4), (2, 3, 5)), ((1,), ()),
-     ((0, 2), (2, 0)), ((2,) * 9 + (3,), (2,) * 9 + (4,)), ((1,) * 12, (1,) * 11)],
+     ((0, 2), (2, 0)), ((2, 0), (3, 0)), ((0, 2), (0, 3)), ((2,) * 9 + (3,), (2,) * 9 + (4,)), ((1,) * 12, (1,) * 11)],
 )  # fmt: skip
 def test_every_dimension_and_the_rank_count(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     fast = Session(chain(2))
@@ -234,6 +234,19 @@ def test_buffers_that_are_alive_do_not_overlap() -> None:
     fast, reference = Session(model), RefSession(model)
     for got, want in zip(fast.run(None, feeds), reference.run(None, feeds), strict=True):
         assert_bits(got, want)
+
+
+def test_a_row_lives_as_long_as_what_it_is_added_to() -> None:
+    """p is whole and begins at the step that reads r for the last time, once for each of its own rows."""
+    nodes = [
+        node("Neg", ["row"], "r"),
+        node("Add", ["x", "r"], "p"),
+        node("Abs", ["row"], "s"),
+        node("Mul", ["p", "s"], "y"),
+    ]
+    model = of_nodes(nodes, [value("x", FLOAT, None), value("row", FLOAT, None)], [value("y", FLOAT, None)])
+    feeds = {"x": np.resize(sample(FLOAT), (30, 50)), "row": np.resize(sample(FLOAT, seed=4), 50)}
+    assert_bits(Session(model).run(None, feeds)[0], oracle(model, feeds))
 
 
 def test_an_operand_that_is_read_again_is_not_written_over() -> None:
