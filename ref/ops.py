@@ -59,7 +59,10 @@ ARITHMETIC: Final = {
 
 
 class Op:
-    """One row: dtypes maps each version to the element types computed; make builds the kernel of a node."""
+    """One row: dtypes maps each version to the element types computed; make builds the kernel of a node.
+
+    elementwise: the output has the type of input 0, and the shape that the inputs broadcast to.
+    """
 
     def __init__(
         self,
@@ -67,17 +70,23 @@ class Op:
         dtypes: dict[int, frozenset[int]],
         make: Callable[[Node], Kernel],
         domain: str = "",
+        elementwise: bool = True,
     ) -> None:
         self.domain = domain
         self.name = name
         self.dtypes = dtypes
         self.versions: tuple[int, ...] = tuple(dtypes)
         self.make = make
+        self.elementwise = elementwise
 
 
 def _floats(*versions: int, bfloat16: int) -> dict[int, frozenset[int]]:
     """float32 and float16 in all versions, bfloat16 where the schema allows it: from the version given on."""
     return {version: FLOATS if version >= bfloat16 else F32_F16 for version in versions}
+
+
+def _whole(name: str, dtypes: dict[int, frozenset[int]], make: Callable[[Node], Kernel], domain: str = "") -> Op:
+    return Op(name, dtypes, make, domain, elementwise=False)
 
 
 def _clip(node: Node) -> Kernel:
@@ -183,23 +192,23 @@ _TABLE: Final = (
     _elementwise("Gelu", _floats(1, bfloat16=1), _contributed_gelu, "com.microsoft"),
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
     _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
-    Op(
+    _whole(
         "QuantizeLinear",
         dict.fromkeys((10, 13), F32 | {INT32})
         | dict.fromkeys((19, 21), FLOATS)
         | dict.fromkeys((23, 24, 25, 28), FLOATS | {INT32}),
         lambda n: quant.QuantizeLinear(n),
     ),
-    Op(
+    _whole(
         "DequantizeLinear",
         dict.fromkeys((10, 13, 19), STORED) | dict.fromkeys((21, 23, 24, 25, 28), STORED_21),
         lambda n: quant.DequantizeLinear(n),
     ),
-    Op("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
-    Op("MatMulInteger", {10: BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
-    Op("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
-    Op("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),
-    Op("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
+    _whole("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
+    _whole("MatMulInteger", {10: BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
+    _whole("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
+    _whole("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),
+    _whole("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

@@ -17,6 +17,22 @@ from ortwin.ref.tensor import dtype_number
 
 Array = npt.NDArray[Any]
 
+FLOATS, BYTES = (1, 10, 16), (2, 3)
+STORED, STORED_21 = (2, 3, 6), (2, 3, 6, 4, 5, 21, 22)
+ROWS: dict[tuple[str, str, int], frozenset[int]] = {
+    **{("", "QuantizeLinear", version): frozenset({1, 6}) for version in (10, 13)},
+    **{("", "QuantizeLinear", version): frozenset(FLOATS) for version in (19, 21)},
+    **{("", "QuantizeLinear", version): frozenset({*FLOATS, 6}) for version in (23, 24, 25, 28)},
+    **{("", "DequantizeLinear", version): frozenset(STORED) for version in (10, 13, 19)},
+    **{("", "DequantizeLinear", version): frozenset(STORED_21) for version in (21, 23, 24, 25, 28)},
+    ("", "DynamicQuantizeLinear", 11): frozenset({1}),
+    ("", "MatMulInteger", 10): frozenset(BYTES),
+    **{("", "QLinearMatMul", version): frozenset(BYTES) for version in (10, 21)},
+    ("com.microsoft", "MatMulIntegerToFloat", 1): frozenset(BYTES),
+    ("com.microsoft", "DynamicQuantizeMatMul", 1): frozenset({1}),
+}
+"""The rows of these ops in both op tables, by hand from the ONNX text: (domain, op, version), types of input 0."""
+
 SIGNS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.uint8), (np.int8, np.int8)]
 
 

@@ -8,6 +8,7 @@ import onnx.defs
 import onnxruntime
 import pytest
 
+import quantised
 from models import (
     AVAILABLE,
     BFLOAT16,
@@ -62,6 +63,7 @@ def test_both_tables_agree_to_the_last_element_type() -> None:
 def test_the_c_table_is_the_list_of_these_tests() -> None:
     assert len(default_library().ops()) == len(C_TABLE), "a row is there twice"
     listed = {(row.domain, row.name, row.version): frozenset(dtypes(row.op, row.version)) for row in ROWS}
+    listed |= quantised.ROWS
     assert {key: row.dtypes for key, row in C_TABLE.items()} == listed
 
 
@@ -69,7 +71,9 @@ def test_every_version_in_the_history_of_an_op_is_there_and_no_other() -> None:
     """com.microsoft has one version of each op, and the onnx package does not know them."""
     names = {(domain, name) for domain, name, _ in C_TABLE}
     history = {key for key, entry in SCHEMAS.items() if key[:2] in names and not entry.deprecated}
-    assert set(C_TABLE) == history | {(row.domain, row.name, 1) for row in ROWS if row.domain}
+    assert set(C_TABLE) == history | {(row.domain, row.name, 1) for row in ROWS if row.domain} | {
+        key for key in quantised.ROWS if key[0]
+    }
 
 
 FLOAT_TYPES = {"tensor(float)": FLOAT, "tensor(float16)": FLOAT16, "tensor(bfloat16)": BFLOAT16}
