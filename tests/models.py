@@ -134,7 +134,7 @@ def numpy_dtype(dtype: int) -> np.dtype[Any]:
 def dtypes(op: str, version: int) -> tuple[int, ...]:
     if op == "Identity":
         return MOVED
-    integers = INTEGERS if op == "Clip" and version >= 12 else ()
+    integers: tuple[int, ...] = INTEGERS if op == "Clip" and version >= 12 else ()
     if op in PAIRED and version > 1:
         integers = (INT32, INT64)
     if version >= BFLOAT16_FROM[op]:

@@ -282,6 +282,7 @@ def test_no_refusal_loses_a_status_or_a_shape(host: StandIn) -> None:
 def test_refused_sessions_leave_no_plan_behind(tmp_path: Path) -> None:
     """A plan has constants of 40,000 bytes; the noise of a thousand exceptions is far below."""
     script = f"""
+        from models import flat
         from test_host import *
         host = StandIn(build(Path({str(tmp_path)!r})), library_path())
         k = numpy_helper.from_array(np.ones(10_000, np.float32), "k")

@@ -90,9 +90,8 @@ FIRST_HALF(bf16)
         }                                                                                                  \
     }
 
-#define K(name)                                                                         \
-    FLOAT_LOOP(name, f32, 4)                                                            \
-    FLOAT_LOOP(name, f16, 2) FLOAT_LOOP(name, bf16, 2) INTEGER_LOOP(name, i32, int32_t) \
-        INTEGER_LOOP(name, i64, int64_t)
+#define K(name)              \
+    FLOAT_LOOP(name, f32, 4) \
+    FLOAT_LOOP(name, f16, 2) FLOAT_LOOP(name, bf16, 2) INTEGER_LOOP(name, i32, int32_t) INTEGER_LOOP(name, i64, int64_t)
 OW_BINARY_KERNELS(K)
 #undef K
