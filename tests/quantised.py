@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -34,6 +35,12 @@ ROWS: dict[tuple[str, str, int], frozenset[int]] = {
 """The rows of these ops in both op tables, by hand from the ONNX text: (domain, op, version), types of input 0."""
 
 SIGNS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.uint8), (np.int8, np.int8)]
+
+
+def iinfo(dtype: Any) -> Any:
+    """numpy's iinfo, of 4-bit types too."""
+    module: Any = ml_dtypes  # whose functions have no types
+    return module.iinfo(dtype)
 
 
 def model(

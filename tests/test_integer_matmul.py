@@ -63,7 +63,7 @@ def test_every_shape_and_zero_point(isa: str, ta: Any, tb: Any) -> None:
 def exact(a: Array, b: Array, za: Array, zb: Array) -> Array:
     """As `sums`, by binary64, which BLAS is fast at and which holds every sum here exactly."""
     total = (a.astype(float) - za.astype(float)) @ (b.astype(float) - zb.astype(float))
-    return total.astype(np.int64).astype(np.int32)
+    return np.asarray(total.astype(np.int64).astype(np.int32))
 
 
 @pytest.mark.parametrize(("ta", "tb"), SIGNS)
@@ -196,7 +196,7 @@ def test_ties_and_scales_without_an_answer(zero_point: int) -> None:
     a = np.arange(-64, 64, dtype=np.int8).reshape(1, -1)
     b = np.zeros((128, 128), np.int8)
     np.fill_diagonal(b, 1)
-    operands = {
+    operands: dict[str, Array] = {
         "a": a, "a_scale": np.array(1, F32), "a_zero": np.array(0, np.int8),
         "b": b, "b_zero": np.array(0, np.int8), "y_zero": np.array(zero_point, np.int8),
     }  # fmt: skip
@@ -225,7 +225,7 @@ def test_large_sums_are_rounded_to_binary32_first() -> None:
     rng = np.random.default_rng(6)
     a, b = np.full((2, 40_000), 255, np.uint8), rng.integers(250, 256, (40_000, 70)).astype(np.uint8)
     for k, power in ((300, -17), (40_000, -24)):
-        operands = {
+        operands: dict[str, Array] = {
             "a": a[:, :k].copy(), "a_scale": np.array(1, F32), "a_zero": np.array(0, np.uint8),
             "b": b[:k].copy(), "b_scale": np.array(2.0**power, F32), "b_zero": np.array(0, np.uint8),
             "y_scale": np.array(1, F32), "y_zero": np.array(3, np.uint8),
@@ -243,8 +243,9 @@ def test_results_as_floats() -> None:
     scales[:3] = [np.nan, np.inf, 0.0]
     bias = rng.normal(size=70).astype(F32)
     bias[3:6] = [np.nan, np.inf, -0.0]
-    halves = [x.astype(np.float16) for x in (scales, bias)]
-    for b_scale, given in ((scales, bias), (scales, None), (np.array(0.5, F32), bias), halves):
+    halves = (scales.astype(np.float16), bias.astype(np.float16))
+    cases: list[tuple[Array, Array | None]] = [(scales, bias), (scales, None), (np.array(0.5, F32), bias), halves]
+    for b_scale, given in cases:
         operands = base | {"a_scale": np.array(0.3, b_scale.dtype), "b_scale": b_scale}
         inputs = [a, b, operands["a_scale"], b_scale, base["a_zero"], base["b_zero"], given]
         expected = run("MatMulIntegerToFloat", inputs, domain="com.microsoft")[0]

@@ -15,7 +15,7 @@ from ortwin.ref import InputError, Session, UnsupportedError
 from ortwin.ref.binary32 import INF, NAN
 from ortwin.ref.quant import quantise, requantise
 from ortwin.ref.tensor import INT4, UINT4, Tensor, from_numpy, to_numpy
-from quantised import SIGNS, Array, half_even, model, nearest_f32, run, sums, typed, wrapped
+from quantised import SIGNS, Array, half_even, iinfo, model, nearest_f32, run, sums, typed, wrapped
 
 F32 = np.float32
 
@@ -177,15 +177,15 @@ def test_requantisation_at_its_edges() -> None:
 def test_k_of_0_gives_the_zero_point() -> None:
     a, b = np.zeros((2, 0), np.uint8), np.zeros((0, 3), np.int8)
     one = np.array(F32(0.5))
-    y = run(
-        "QLinearMatMul", [a, one, np.uint8(3).reshape(()), b, one, np.int8(-4).reshape(()), one, np.array(-7, np.int8)]
-    )
+    zeros = [np.array(3, np.uint8), np.array(-4, np.int8), np.array(-7, np.int8)]
+    y = run("QLinearMatMul", [a, one, zeros[0], b, one, zeros[1], one, zeros[2]])
     assert y[0].tolist() == [[-7] * 3] * 2
     bias = np.array([1, -2, 3], F32)
-    for op, inputs in (
+    cases: list[tuple[str, list[Array | None]]] = [
         ("MatMulIntegerToFloat", [a, b, one, one, None, None, bias]),
         ("DynamicQuantizeMatMul", [a.astype(F32), b, one, None, bias]),
-    ):
+    ]
+    for op, inputs in cases:
         assert run(op, inputs, domain="com.microsoft")[0].tolist() == [[1.0, -2.0, 3.0]] * 2
 
 
@@ -232,7 +232,7 @@ def test_dynamic_quantisation(shift: float) -> None:
     rng = np.random.default_rng(6)
     x = (rng.normal(size=(4, 50)) + shift).astype(F32)
     y, scale, zero_point = run("DynamicQuantizeLinear", [x], 3, opset=11)
-    assert (y.dtype, scale.dtype, zero_point.dtype) == (np.uint8, F32, np.uint8)
+    assert [x.dtype.name for x in (y, scale, zero_point)] == ["uint8", "float32", "uint8"]
     expected = dynamic(x)
     assert np.array_equal(y, expected[0])
     assert scale == expected[1]
@@ -283,7 +283,7 @@ RESULTS = [np.uint8, np.int8, np.uint16, np.int16, ml_dtypes.uint4, ml_dtypes.in
 @pytest.mark.parametrize("dtype", RESULTS)
 def test_quantise_and_dequantise_linear(dtype: Any) -> None:
     rng = np.random.default_rng(7)
-    info = ml_dtypes.iinfo(dtype)
+    info = iinfo(dtype)
     for shape, axis, block in GRANULARITIES:
         x = (rng.normal(size=(2, 3, 4)) * 3.0 * int(info.max)).astype(F32)
         x.reshape(-1)[:6] = [math.inf, -math.inf, 0.0, -0.0, math.nan, 3e38]
@@ -349,7 +349,7 @@ def test_quantising_halves(half: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
 def test_nibbles_lie_two_to_a_byte(dtype: Any) -> None:
-    low = int(ml_dtypes.iinfo(dtype).min)
+    low = int(iinfo(dtype).min)
     values = np.arange(low, low + 15).astype(np.int32).astype(dtype)
     tensor = from_numpy(values)
     assert len(tensor.data) == 8

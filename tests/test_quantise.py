@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from models import ISAS
-from ortwin.fast.library import CError, COperand
+from ortwin.fast.library import CError, COperand, CTensor
 from ortwin.ref.matmul_shape import per_line_rule, product_rule, product_shape
 from ortwin.ref.tensor import Tensor, dtype_number, from_numpy, to_numpy
-from products import ISA_NUMBERS, NAMES, Array, CTensor, driver
-from quantised import run
+from products import ISA_NUMBERS, NAMES, Array, driver
+from quantised import iinfo, run
 
 F32 = np.float32
 RESULTS = [np.uint8, np.int8, np.uint16, np.int16, ml_dtypes.uint4, ml_dtypes.int4]
@@ -51,7 +51,7 @@ def linear(
 ) -> Array:
     """QuantizeLinear, or, with precision 0, DequantizeLinear."""
     held = [packed(v) for v in (x, scale, *(() if zero is None else (zero,)), np.zeros(x.shape, np.int32).astype(to))]
-    tensors = [ctypes.byref(tensor) for tensor, _ in held]
+    tensors: list[Any] = [ctypes.byref(tensor) for tensor, _ in held]
     if zero is None:
         tensors.insert(2, None)
     error = CError()
@@ -81,7 +81,7 @@ def test_quantise_linear(isa: str, case: Any) -> None:
     rng = np.random.default_rng(1)
     options: dict[str, Any] = {"axis": axis} | ({"block_size": block} if block else {})
     for dtype, source in itertools.product(RESULTS, WIDE):
-        info = ml_dtypes.iinfo(dtype)
+        info = iinfo(dtype)
         x = hard_floats(rng, shape, 2.0 * int(info.max), source)
         scale = (rng.random(scale_shape) + 0.5).astype(source)
         zero = rng.integers(int(info.min), int(info.max) + 1, scale_shape).astype(np.int32).astype(dtype)
@@ -98,7 +98,7 @@ def test_dequantise_linear(isa: str, case: Any) -> None:
     rng = np.random.default_rng(2)
     options: dict[str, Any] = {"axis": axis} | ({"block_size": block} if block else {})
     for dtype, target in itertools.product([*RESULTS, np.int32], WIDE):
-        info = ml_dtypes.iinfo(dtype)
+        info = iinfo(dtype)
         x, zero = (
             rng.integers(int(info.min), int(info.max) + 1, s).astype(np.int32).astype(dtype)
             for s in (shape, scale_shape)

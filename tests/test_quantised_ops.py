@@ -16,14 +16,14 @@ from ortwin import fast, ref
 from ortwin.fast.library import LibraryError
 from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref.tensor import dtype_number
-from quantised import SIGNS, Array, model, typed
+from quantised import SIGNS, Array, iinfo, model, typed
 
 F32 = np.float32
 Case = tuple[str, list[Array | None], int, dict[str, Any]]
 
 
 def numbers(rng: np.random.Generator, dtype: Any, *shape: int) -> Array:
-    info = ml_dtypes.iinfo(dtype)
+    info = iinfo(dtype)
     return rng.integers(int(info.min), int(info.max) + 1, shape).astype(np.int32).astype(dtype)
 
 
