@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -242,3 +246,49 @@ def test_products_among_elementwise_nodes() -> None:
         expected = reference.run(None, {"x": x})
         same(session.run(None, {"x": x}), expected, rows)
         same(in_ort.run(None, {"x": x}), expected, rows)
+
+
+@pytest.mark.parametrize("isa", AVAILABLE)
+def test_ties_go_to_even_before_the_zero_point_is_added(isa: str) -> None:
+    one, zero = np.array(1, F32), np.array(0, np.int8)
+    a = np.arange(-21, 22, dtype=np.int8).reshape(-1, 1)
+    for zero_point in (-3, 4):
+        inputs = [a, one, zero, np.ones((1, 1), np.int8), one, zero, np.array(2, F32), np.array(zero_point, np.int8)]
+        proto, feeds = built(("QLinearMatMul", [*inputs], 1, {}))
+        y = fast.Session(proto, isa=isa).run(None, feeds)[0]
+        assert y.reshape(-1).tolist() == [round(v / 2) + zero_point for v in range(-21, 22)]
+
+
+@pytest.mark.parametrize("isa", AVAILABLE)
+@pytest.mark.parametrize("constant", [False, True])
+def test_sums_wrap(isa: str, constant: bool) -> None:
+    a, b = np.full((2, 70_000), 255, np.uint8), np.full((70_000, 3), 127, np.int8)
+    proto, feeds = built(("MatMulInteger", [a, b], 1, {"opset": 10, "constants": (1,) * constant}))
+    total = (70_000 * 255 * 127 + 2**31) % 2**32 - 2**31
+    assert total < 0, "beyond 2^31"
+    assert fast.Session(proto, isa=isa).run(None, feeds)[0].tolist() == [[total] * 3] * 2
+
+
+BEFORE_A_WALL = """
+import sys
+import numpy as np
+from ortwin import fast
+from quantised import model, typed
+from test_integer_matmul import before_a_wall
+
+for m, k, n in [(1, 1, 1), (1, 3, 5), (2, 5, 17), (7, 3, 66), (9, 18, 15)]:
+    a, b = (before_a_wall(np.ones(shape, np.uint8)) for shape in ((m, k), (k, n)))
+    proto = typed(model("MatMulInteger", [a, b], opset=10), [a, b], {})
+    y = fast.Session(proto, isa=sys.argv[1]).run(None, {"i0": a, "i1": b})[0]
+    assert (y == k).all()
+"""
+
+
+@pytest.mark.parametrize("isa", AVAILABLE)
+def test_nothing_is_read_behind_an_operand(isa: str) -> None:
+    """In a process of its own, which a read behind the last column would end."""
+    folder = str(Path(__file__).parent)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, folder])}
+    command = [sys.executable, "-c", BEFORE_A_WALL, isa]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
