@@ -27,10 +27,7 @@ nox.options.error_on_external_run = True
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 WHEELS = ROOT / ".nox" / "wheels"
 PEER = "nxrt-ep-cpu==0.1.0.dev6"  # another published CPU plugin, which people will compare with
-COMPILE = (  # the C library alone, in a tree's csrc
-    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *b.sources(), "
-    "*b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
-)
+TSAN = ("libtsan.so", "libstdc++.so.6")
 built: dict[str, Path] = {}
 
 
@@ -114,16 +111,14 @@ def lint(session: nox.Session) -> None:
 
 def lint_c(session: nox.Session, cc: str) -> None:
     """Compile every C source in full (some warnings come from the optimiser), warnings being errors."""
-    for sanitize in (False, True):  # with and without assertions
+    for mode in ("", *build_flags.SANITIZERS):  # without and with assertions
         for source in build_flags.sources():
-            session.run(
-                cc, *build_flags.compile_flags(sanitize), "-Werror", "-c", source, "-o", os.devnull, external=True
-            )
+            session.run(cc, *build_flags.compile_flags(mode), "-Werror", "-c", source, "-o", os.devnull, external=True)
 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """Run the test-suite on a C library with AddressSanitizer, UndefinedBehaviorSanitizer and its assertions."""
+    """Run the tests with Address- and UndefinedBehaviorSanitizer, then the stress tests with ThreadSanitizer."""
     install(session, wheel(session, "sanitize"), *group("test"))
     # The interpreter is not instrumented, so the run-time libraries have to be in the process before it starts; and
     # libstdc++ with them, else AddressSanitizer does not find the __cxa_throw that ONNX Runtime's exceptions need.
@@ -139,6 +134,23 @@ def sanitize(session: nox.Session) -> None:
     }
     # Capturing only in Python leaves standard error to the report that a sanitizer writes as it ends the process.
     session.run("pytest", "--capture=sys", *session.posargs, env=env)
+
+    install(session, wheel(session, "tsan"))
+    runtimes = [subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip() for name in TSAN]
+    env = {
+        "LD_PRELOAD": " ".join(runtimes),
+        # The interpreter's locks are pthreads', which are seen; what is reported of others is named in that file.
+        "TSAN_OPTIONS": f"exitcode=66:print_suppressions=0:suppressions={ROOT / 'csrc' / 'tsan.supp'}",
+        "ORTWIN_BUILD": "tsan",
+    }
+    session.run("pytest", "--capture=sys", "-m", "stress", env=env)
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """Run the tests that are too long for every day: each length with each number of threads and instruction set."""
+    install(session, wheel(session), *group("test"))
+    session.run("pytest", "-m", "long", *session.posargs, env={"ORTWIN_LONG": "1"})
 
 
 @nox.session
@@ -249,7 +261,6 @@ def regress(session: nox.Session) -> None:
     session.run("git", "archive", f"--output={archive}", base, "csrc", "pyproject.toml", external=True)
     session.run("tar", "-xf", str(archive), "-C", str(tree), external=True)
     library = tree / "libortwin.so"  # compiled as its own commit says
-    with session.chdir(tree / "csrc"):
-        session.run("python", "-c", COMPILE, str(library))
+    session.run("python", "tests/builds.py", str(tree), str(library))
     head = session.run("python", "-c", "import ortwin.fast as f; print(f.library_path())", silent=True)
     session.run("python", "-m", "ortwin.conformance.bench.regress", str(library), str(head).strip(), *cells)

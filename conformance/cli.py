@@ -1,4 +1,4 @@
-"""The `ortwin` command: run, check, explain, ops, conform, bench, sweep, certify, verify.
+"""The `ortwin` command: run, check, explain, ops, conform, bench, sweep, certify, verify, numerics.
 
 Exit codes: 0 done, 1 a difference was found, 2 the request can't be met (one sentence on stderr says why).
 """
@@ -17,7 +17,7 @@ from ortwin.conformance.bench import command as bench
 from ortwin.conformance.conform import command as conform
 from ortwin.conformance.ortvalues import sentence
 from ortwin.conformance.sweep import command as sweep
-from ortwin.conformance.sweep import verify
+from ortwin.conformance.sweep import page, verify
 from ortwin.fast.library import default_library
 from ortwin.fast.ort import LEVELS
 from ortwin.ref.errors import OrtwinError
@@ -114,6 +114,7 @@ def parser() -> Parser:
     bench.add_parser(commands)
     sweep.add_parsers(commands, Pairs)
     verify.add_parser(commands)
+    page.add_parser(commands)
     top.add_argument("--version", action="store_true", help="print the version of the C library")
     return top
 

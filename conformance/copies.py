@@ -5,8 +5,9 @@ nodes, as this one does; and a session without the provider inlines the function
 such as HardSwish. So the model is saved by a session of the CPU provider in which the nodes that the provider claims,
 and that get lost, are each replaced by a STAND_IN: one node of an op that has the same type and shape rule and a CPU
 kernel, and that no rule of the optimiser touches. Afterwards the original is put back. Only optimisation up to "basic"
-is done this way: what is above happens after providers have claimed their nodes, and leaves those alone. Whoever uses
-the copy compares its claims with those of a session on the model itself.
+is done this way: what is above happens after providers have claimed their nodes, and leaves those alone. Nodes on half
+types are made float32 before (halves.py). Whoever uses the copy compares its claims with those of a session on the
+model itself.
 """
 
 from __future__ import annotations
@@ -74,14 +75,15 @@ def name_nodes(model: onnx.ModelProto) -> None:
 def name_values(model: onnx.ModelProto) -> None:
     """Gives each value a name of its own: two branches of an If may use the same names for different values."""
     graph = model.graph
-    outer = {name: name for name in _defined(graph)}
+    outer = {name: name for name in defined(graph)}
     taken = set(outer) | {""}
     for node in graph.node:
         for inner in subgraphs(node):
             _name_values(inner, outer, taken)
 
 
-def _defined(graph: onnx.GraphProto) -> list[str]:
+def defined(graph: onnx.GraphProto) -> list[str]:
+    """The names of the values that the graph itself holds or makes."""
     names = [value.name for value in (*graph.input, *graph.initializer)]
     names += [tensor.values.name for tensor in graph.sparse_initializer]
     names += [name for node in graph.node for name in node.output if name]
@@ -89,7 +91,7 @@ def _defined(graph: onnx.GraphProto) -> list[str]:
 
 
 def _name_values(graph: onnx.GraphProto, outer: Mapping[str, str], taken: set[str]) -> None:
-    names = {**outer, **{name: fresh(name, taken) for name in _defined(graph)}}
+    names = {**outer, **{name: fresh(name, taken) for name in defined(graph)}}
     for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
         value.name = names.get(value.name, value.name)
     for sparse in graph.sparse_initializer:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 import onnx.numpy_helper
 
-from ortwin.conformance import copies, ortvalues
+from ortwin.conformance import copies, halves, ortvalues
 from ortwin.conformance.expose import expose
 from ortwin.fast.library import LibraryError, counters
 
@@ -75,7 +75,12 @@ def observe(
         names = {node.name for node in copies.nodes(copy)}
         chosen = {name for name, _, _ in claimed}
         if claimed and (level != "as-written" or not chosen <= names):
-            copy, folder = copies.optimised(copy, folder, level, chosen & names, Path(scratch)), Path(scratch)
+            copies.name_values(copy)
+            present = copies.claims(copies.provider_session(copy, folder, "as-written"))
+            kept = names & (chosen | {name for name, _, _ in present})
+            wide = halves.widen(copy, halves.half_values(copy, folder, kept), kept)
+            copy, folder = copies.optimised(wide.model, folder, level, chosen & names, Path(scratch)), Path(scratch)
+            halves.narrow(copy, wide.operands)
             chosen = {name for name, _, _ in copies.claims(copies.provider_session(copy, folder, "as-written"))}
         copies.name_values(copy)
         exposed = expose(copy, chosen)

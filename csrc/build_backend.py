@@ -4,7 +4,8 @@
   build/stage/ortwin, where setuptools finds packages as it expects them.
 - ref/ is compiled by mypyc as one unit. ORTWIN_BUILD=interpreted leaves it as Python.
 - csrc/ becomes one plain shared object, ortwin/fast/libortwin.so, which is no Python extension.
-  ORTWIN_BUILD=sanitize builds it with AddressSanitizer, UndefinedBehaviorSanitizer and its assertions.
+  ORTWIN_BUILD=sanitize builds it with AddressSanitizer, UndefinedBehaviorSanitizer and its assertions, and
+  ORTWIN_BUILD=tsan with ThreadSanitizer and its assertions.
 
 CC names the compiler, by default gcc. The folder build/ belongs to this file and is emptied by every build.
 """
@@ -47,11 +48,12 @@ Settings = Mapping[str, str | list[str] | None] | None
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Build the wheel of this tree. Raises SystemExit, with one sentence, when the build cannot start."""
     mode = os.environ.get("ORTWIN_BUILD", "") or "release"
-    if mode not in ("release", "interpreted", "sanitize"):
-        raise SystemExit(f'ORTWIN_BUILD is "{mode}", but must be "interpreted", "sanitize" or unset.')
+    if mode not in ("release", "interpreted", *build_flags.SANITIZERS):
+        others = '", "'.join(build_flags.SANITIZERS)
+        raise SystemExit(f'ORTWIN_BUILD is "{mode}", but must be "interpreted", "{others}" or unset.')
     require_compiler(headers=mode != "interpreted")
     stage()
-    BuildExt.sanitize = mode == "sanitize"
+    BuildExt.mode = mode
     BuildExt.reference = [] if mode == "interpreted" else compile_reference()
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
@@ -116,7 +118,7 @@ class BuildExt(build_ext):
     """Builds the compiled reference as setuptools does, and the C library by its own rules."""
 
     reference: ClassVar[list[Extension]] = []
-    sanitize = False
+    mode = ""
 
     def finalize_options(self) -> None:
         self.distribution.ext_modules += self.reference
@@ -129,10 +131,10 @@ class BuildExt(build_ext):
         objects = {source: f"{BUILD}/objects/{source}.o" for source in build_flags.sources()}
         for file in (target, *map(Path, objects.values())):
             file.parent.mkdir(parents=True, exist_ok=True)
-        flags = build_flags.compile_flags(self.sanitize)
+        flags = build_flags.compile_flags(self.mode)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda source: run([*flags, "-c", source, "-o", objects[source]]), objects))
-        run([*objects.values(), *build_flags.link_flags(self.sanitize), "-o", str(target)])
+        run([*objects.values(), *build_flags.link_flags(self.mode), "-o", str(target)])
 
 
 class SourceDist(sdist):

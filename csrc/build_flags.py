@@ -22,9 +22,9 @@ EXACT = ["-fno-fast-math", "-ffp-contract=off"]
 UNTRAPPED = ["-fno-math-errno", "-fno-trapping-math"]
 
 RELEASE = ["-O3", "-DNDEBUG"]
-SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
 # float-cast-overflow is not part of "undefined", but a float that does not fit its integer has no defined bits.
-SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow"
+SANITIZERS = {"sanitize": "-fsanitize=address,undefined,float-cast-overflow", "tsan": "-fsanitize=thread"}
+SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
 
 WARNINGS = shlex.split(
     "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-qual -Wundef "
@@ -52,18 +52,19 @@ def sources() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.c"))
 
 
-def compile_flags(sanitize: bool = False) -> list[str]:
-    """Flags for one unit of the C library, with the CFLAGS of the environment before them."""
+def compile_flags(mode: str = "") -> list[str]:
+    """Flags for one unit of the C library, with the CFLAGS of the environment before them. mode: a key of SANITIZERS
+    for a build with these and with assertions; else the build is the release."""
     return [
         *shlex.split(os.environ.get("CFLAGS", "")),
         *("-std=c11", "-fPIC", "-fvisibility=hidden", "-pthread", "-Icsrc", f'-DORTWIN_VERSION="{version()}"'),
-        *([*SANITIZE, SANITIZERS] if sanitize else RELEASE),
+        *([*SANITIZE, SANITIZERS[mode]] if mode in SANITIZERS else RELEASE),
         *EXACT,
         *UNTRAPPED,
         *WARNINGS,
     ]
 
 
-def link_flags(sanitize: bool = False) -> list[str]:
+def link_flags(mode: str = "") -> list[str]:
     """Flags that make the shared object of the compiled units, with the LDFLAGS of the environment before them."""
-    return [*shlex.split(os.environ.get("LDFLAGS", "")), *LINK, *([SANITIZERS] if sanitize else [])]
+    return [*shlex.split(os.environ.get("LDFLAGS", "")), *LINK, *([SANITIZERS[mode]] if mode in SANITIZERS else [])]

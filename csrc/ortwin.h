@@ -84,11 +84,28 @@ typedef struct ortwin_node {
 
 typedef struct ortwin_plan ortwin_plan;
 
+enum { ORTWIN_MAX_THREADS = 1024 };
+
+/* The thread pool of a program that runs plans: a host's. */
+typedef void (*ortwin_task_fn)(void *user, size_t index);
+/* Calls task(user, 0) to task(user, total - 1), each once, on any threads, and returns 0 when all have returned; or
+ * returns another number, having called as many as it likes, and then the caller sees to the rest. */
+typedef int (*ortwin_dispatch_fn)(void *context, ortwin_task_fn task, size_t total, void *user);
+
+typedef struct ortwin_host {
+    ortwin_dispatch_fn dispatch;
+    void *context;
+    _Atomic uint32_t *state; /* one per session, 0 at first: what was learned of the host's pool */
+} ortwin_host;
+
 /* Asked once per output and Run, as soon as the shape is known: where shall output `index` be written?
  * NULL is an error unless the tensor has no elements. `shape->data` is NULL; dims are valid during the call. */
 typedef void *(*ortwin_output_fn)(void *user, size_t index, const ortwin_tensor *shape);
 
-/* isa: "avx512", "avx2", "portable"; NULL or "": the environment variable ORTWIN_ISA, else the widest available. */
+/* isa: "avx512", "avx2", "portable"; NULL or "": the environment variable ORTWIN_ISA, else the widest available.
+ * threads: the budget of a Run, the calling thread included, up to ORTWIN_MAX_THREADS. 1: the caller alone, and no thread
+ * is ever made or asked for. 0: as many as the process may use (affinity mask, cgroup quota), or in a host's pool
+ * whatever it has. The bits do not depend on it. */
 ORTWIN_EXPORT ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **plan, ortwin_error *error);
 ORTWIN_EXPORT void ortwin_plan_free(ortwin_plan *plan);
 ORTWIN_EXPORT ortwin_status ortwin_plan_input(ortwin_plan *plan, const ortwin_operand *what, int32_t *slot,
@@ -104,6 +121,26 @@ ORTWIN_EXPORT const char *ortwin_plan_isa(const ortwin_plan *plan);
 ORTWIN_EXPORT int32_t ortwin_plan_dtype(const ortwin_plan *plan, int32_t slot);
 ORTWIN_EXPORT ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inputs, size_t input_count,
                                             ortwin_output_fn output, void *user, ortwin_error *error);
+/* The same in a host's pool. The library makes no thread then. Whether the pool has threads besides the caller is
+ * learned by dispatches of empty tasks, of which a host without any sees fewer and fewer; until then, and when the host
+ * refuses, the caller works alone. */
+ORTWIN_EXPORT ortwin_status ortwin_plan_run_in(const ortwin_plan *plan, const ortwin_host *host,
+                                               const ortwin_tensor *inputs, size_t input_count, ortwin_output_fn output,
+                                               void *user, ortwin_error *error);
+
+/* Between these two, which nest, Runs of the calling thread are serial, whatever their budget. */
+ORTWIN_EXPORT void ortwin_serial_begin(void);
+ORTWIN_EXPORT void ortwin_serial_end(void);
+
+/* Calls task(user, 0) to task(user, count - 1) as the pieces of a node are computed: on the threads of host, or for NULL
+ * on the library's own, each under the floating-point state of C4, what they run themselves being serial. Returns when
+ * all have returned. A task must not fork and must return. */
+ORTWIN_EXPORT ortwin_status ortwin_parallel(const ortwin_host *host, int32_t threads, size_t count, ortwin_task_fn task,
+                                            void *user, ortwin_error *error);
+
+/* The length, in elements, of the pieces in which a tensor is computed by several threads; `length` itself when it is
+ * not cut. cost_class: as in ortwin_op_row; unknown: 0. row_width: elements of the row operand (a bias), else 1. */
+ORTWIN_EXPORT size_t ortwin_piece_length(const char *cost_class, size_t length, size_t row_width);
 
 ORTWIN_EXPORT const char *ortwin_version(void);
 

@@ -4,7 +4,7 @@
 >>> ort_session("model.onnx").run(None, {"x": array})      # inside ONNX Runtime
 """
 
-from ortwin.fast.library import IsaError, LibraryError, counters, isas, library_path
+from ortwin.fast.library import IsaError, LibraryError, counters, isas, library_path, serial
 from ortwin.fast.ort import ort_session, register, unregister
 from ortwin.fast.session import Session
 
@@ -17,5 +17,6 @@ __all__ = [
     "library_path",
     "ort_session",
     "register",
+    "serial",
     "unregister",
 ]

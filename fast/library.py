@@ -6,6 +6,7 @@ library with ONNX Runtime must be able to unload it again.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -78,6 +79,14 @@ class COpRow(ctypes.Structure):
     )
 
 
+TASK_FN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+DISPATCH_FN: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, TASK_FN, ctypes.c_size_t, ctypes.c_void_p)
+
+
+class CHost(ctypes.Structure):
+    _fields_ = (("dispatch", DISPATCH_FN), ("context", ctypes.c_void_p), ("state", ctypes.POINTER(ctypes.c_uint32)))
+
+
 OUTPUT_FN: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(CTensor))
 
 # ortwin_attr_type
@@ -129,6 +138,12 @@ class Library:
                 (plan, ctypes.POINTER(CTensor), ctypes.c_size_t, OUTPUT_FN, ctypes.c_void_p, error_out),
             ),
         }
+        run = signatures["plan_run"][1]
+        signatures["plan_run_in"] = (status, (plan, ctypes.POINTER(CHost), *run[1:]))
+        signatures["parallel"] = (
+            status,
+            (ctypes.POINTER(CHost), ctypes.c_int32, ctypes.c_size_t, TASK_FN, ctypes.c_void_p, error_out),
+        )
         for name, (result, arguments) in signatures.items():
             function = self._dll[f"ortwin_{name}"]
             function.restype, function.argtypes = result, arguments
@@ -139,6 +154,10 @@ class Library:
         self._dll.ortwin_plan_dtype.restype = ctypes.c_int32
         self._dll.ortwin_plan_dtype.argtypes = (plan, ctypes.c_int32)
         self._dll.ortwin_version.restype = ctypes.c_char_p
+        self._dll.ortwin_piece_length.restype = ctypes.c_size_t
+        self._dll.ortwin_piece_length.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t)
+        for name in ("ortwin_serial_begin", "ortwin_serial_end"):
+            self._dll[name].restype, self._dll[name].argtypes = None, ()
 
     def call(self, name: str, *arguments: object) -> None:
         """Calls ortwin_<name> with a place for its error behind the arguments; raises what its status says."""
@@ -170,6 +189,23 @@ class Library:
         while self._dll.ortwin_isa(ctypes.c_size_t(len(found)), ctypes.byref(name), ctypes.byref(why)):
             found[(name.value or b"").decode()] = (why.value or b"").decode()
         return found
+
+    def piece_length(self, cost_class: str, length: int, row_width: int = 1) -> int:
+        """Elements of the pieces that a tensor of `length` elements is cut into for several threads; `length` where it
+        is not cut. row_width: the length of a bias. LibraryError: there is no such cost class."""
+        piece = int(self._dll.ortwin_piece_length(cost_class.encode(), length, row_width))
+        if not piece and length:
+            raise LibraryError(f"there is no cost class '{cost_class}'")
+        return piece
+
+    @contextlib.contextmanager
+    def serial(self) -> Iterator[None]:
+        """A scope in which the runs of this thread are serial, whatever their thread budget. Scopes nest."""
+        self._dll.ortwin_serial_begin()
+        try:
+            yield
+        finally:
+            self._dll.ortwin_serial_end()
 
     def counters(self) -> dict[str, int]:
         """Process totals since the library was loaded, by name; a Run adds its own at its end."""
@@ -209,5 +245,11 @@ def isas() -> dict[str, str]:
 
 def counters() -> dict[str, int]:
     """Counters of the library, process totals since it was loaded, over ctypes and ONNX Runtime together: runs, nodes
-    executed, signatures, allocations by phase, calls of ONNX Runtime by function (csrc/counters.def tells of each)."""
+    executed, signatures, what threads did, allocations by phase, calls of ONNX Runtime by function (csrc/counters.def
+    tells of each)."""
     return default_library().counters()
+
+
+def serial() -> contextlib.AbstractContextManager[None]:
+    """A scope in which this thread's runs, directly or in ONNX Runtime, use this thread alone: `with serial(): ...`."""
+    return default_library().serial()

@@ -103,14 +103,15 @@ def ort_session(
     """An ordinary onnxruntime.InferenceSession whose nodes are executed by this provider.
 
     model: a path, the bytes of a model, or an onnx.ModelProto. threads: intra_op_num_threads of the session and the
-    provider's budget. isa: as for ortwin.fast.Session. cpu_fallback: False makes a node that the provider declines an
-    error; True leaves it to ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's
-    optimiser off, which would fold constants and fuse nodes with kernels that round differently; else "basic",
-    "extended", "layout" or "all". name: of the provider, registered here if it is not yet. report: a file that gets
-    one JSON line per node offered: claimed or the rule that declined it. group: "graph" claims the largest groups of
-    nodes that ONNX Runtime can run as one, "node" each node by itself. session_options: an
-    onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
-    **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
+    provider's budget in the session's pool; 0: ONNX Runtime's default, a thread per physical core. isa: as for
+    ortwin.fast.Session. cpu_fallback: False makes a node that the provider declines an error; True leaves it to
+    ONNX Runtime's CPU provider. graph_optimization: "as-written" switches ONNX Runtime's optimiser off, which would
+    fold constants and fuse nodes with kernels that round differently; else "basic", "extended", "layout" or "all".
+    name: of the provider, registered here if it is not yet. report: a file that gets one JSON line per node
+    offered: claimed or the rule that declined it. group: "graph" claims the largest groups of nodes that ONNX Runtime
+    can run as one, "node" each node by itself. session_options: an onnxruntime.SessionOptions to start from.
+    session_config: further session configuration entries, such as **{"session.set_denormal_as_zero": "1"} (which
+    does not change this provider's results, C4).
 
     InferenceSession.run takes and returns no bfloat16; run_with_ort_values and run_with_iobinding do, and
     ortwin.conformance.ortvalues.run, which makes arrays of ml_dtypes.bfloat16 of it.
@@ -123,8 +124,8 @@ def ort_session(
     if graph_optimization not in LEVELS:
         raise LibraryError(f"graph_optimization '{graph_optimization}' is unknown: choose {', '.join(LEVELS)}")
     threads = operator.index(threads)
-    if not 0 < threads <= 1024:
-        raise LibraryError(f"threads must be 1 to 1024, not {threads}")
+    if not 0 <= threads <= 1024:
+        raise LibraryError(f"threads must be 0 to 1024, not {threads}")
     if name not in _providers():
         register(name)
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]

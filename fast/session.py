@@ -24,7 +24,8 @@ Array = npt.NDArray[Any]
 class Session:
     """A model ready to run on the C library.
 
-    model: a path, the bytes of a model, or an onnx.ModelProto. threads: the most threads a run may use (1 to 1024).
+    model: a path, the bytes of a model, or an onnx.ModelProto. threads: the most threads a run may use, the
+    calling one included; 0: as many as the process may (affinity mask, cgroup quota), up to 1024.
     isa: "avx512", "avx2" or "portable"; None takes the environment variable ORTWIN_ISA, else the widest available.
     ModelError: the model can't be read; UnsupportedError: a node can't be computed exactly as written; IsaError: the
     instruction set is unknown or absent; LibraryError: a bad thread count. All before any data is seen (C9).
@@ -143,12 +144,13 @@ class _Plan:
     """
 
     def __init__(self, library: c.Library, threads: int, isa: str | None) -> None:
-        if not 0 < threads <= 1024:  # before ctypes would wrap it to 32 bits
-            raise c.LibraryError(f"threads must be 1 to 1024, not {threads}")
+        if not 0 <= threads <= 1024:  # before ctypes would wrap it to 32 bits
+            raise c.LibraryError(f"threads must be 0 to 1024, not {threads}")
         self.library = library
         self.handle = ctypes.c_void_p()
         library.call("plan_new", _bytes(isa or "", c.IsaError), threads, ctypes.byref(self.handle))
-        weakref.finalize(self, library.plan_free, self.handle)
+        # Not at exit: a daemon thread may be running the plan to the end.
+        weakref.finalize(self, library.plan_free, self.handle).atexit = False
         self.slots: dict[str, int] = {}
         self.inputs: list[tuple[str, Any]] = []
         self.outputs: list[str] = []

@@ -123,11 +123,18 @@ def _quick_gelu(node: Node) -> unary.Unary:
     return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
 
 
-def _fast_gelu(node: Node) -> unary.Unary:
+def _fast_gelu(node: Node) -> Kernel:
     _check_contributed(node, 1, 2)
     if len(node.inputs) > 1 and node.inputs[1]:
-        raise UnsupportedError(f"{node.label}: a bias is not implemented")
-    return exponential.GeluTanh()
+        return unary.Biased(node, exponential.GeluTanh())
+    return unary.Elementwise(node, exponential.GeluTanh())
+
+
+def _bias_gelu(node: Node) -> Kernel:
+    _check_contributed(node, 1, 2)
+    if len(node.inputs) < 2 or not node.inputs[1]:
+        raise UnsupportedError(f"{node.label}: the bias is missing")
+    return unary.Biased(node, smooth.Gelu())
 
 
 def _matmul_integer_to_float(node: Node) -> Kernel:
@@ -191,7 +198,8 @@ _TABLE: Final = (
     _elementwise("Mish", _floats(18, 22, bfloat16=22), lambda n: smooth.Mish()),
     _elementwise("Gelu", _floats(1, bfloat16=1), _contributed_gelu, "com.microsoft"),
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
-    _elementwise("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
+    Op("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
+    Op("BiasGelu", _floats(1, bfloat16=1), _bias_gelu, "com.microsoft"),
     _whole(
         "QuantizeLinear",
         dict.fromkeys((10, 13), F32 | {INT32})

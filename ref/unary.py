@@ -1,4 +1,4 @@
-"""Elementwise ops of one float input, from the ONNX text. One class per op; ``value`` is its definition.
+"""Elementwise ops of one float input, and a bias, from the ONNX text. One class per op; ``value`` is its definition.
 
 ``value`` maps a binary32 value to a binary32 value (see binary32) in correctly rounded steps, comparisons and
 selections (C2). Written "max(a, b)", a stands unless b > a; "min(a, b)", a stands unless b < a: so equal operands,
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from librt.strings import BytesWriter, read_f32_le, write_f32_le
 
 from ortwin.ref.binary32 import NAN, add, div, fma, mul, rint, sqrt, sub
-from ortwin.ref.graph import Node
+from ortwin.ref.graph import Node, Value
 from ortwin.ref.half import Half, half_format
 from ortwin.ref.kernel import Kernel
-from ortwin.ref.tensor import FLOAT, Tensor
+from ortwin.ref.tensor import FLOAT, Tensor, dtype_name
 
 
 class Unary:
@@ -57,6 +57,55 @@ class Elementwise(Kernel):
         x = inputs[0]
         assert x is not None
         return [Tensor(x.dtype, x.shape, map_floats(self.op, x.dtype, x.data))]
+
+
+class Biased(Kernel):
+    """Runs a Unary over x + bias, a row that is added to every row of x (its last dimension), each sum rounded once to
+    binary32. Half types are widened exactly first, sum and function are binary32's, and the result is narrowed once
+    (C5): ONNX Runtime's schemas of com.microsoft BiasGelu and FastGelu leave open where halves are rounded."""
+
+    def __init__(self, node: Node, op: Unary) -> None:
+        super().__init__(node)
+        self.op = op
+
+    def broken_rule(self, inputs: Sequence[Value | None]) -> str:
+        rule = super().broken_rule(inputs)
+        if rule:
+            return rule
+        x, bias = inputs[0], inputs[1] if len(inputs) > 1 else None
+        if x is None or bias is None:
+            return "the bias is missing"
+        if bias.dtype != x.dtype and bias.dtype != 0 and x.dtype != 0:
+            return f"the bias is {dtype_name(bias.dtype)}, the input {dtype_name(x.dtype)}"
+        if x.shape is not None and len(x.shape) == 0:
+            return "an input of rank 0 has no rows for a bias"
+        if bias.shape is not None and len(bias.shape) != 1:
+            return "the rank of the bias is not 1"
+        if x.shape is not None and bias.shape is not None:
+            width, given = x.shape[-1], bias.shape[0]
+            if isinstance(width, int) and isinstance(given, int) and width != given:
+                return "the bias is not as long as the input's last dimension"
+        return ""
+
+    def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        x, bias = inputs[0], inputs[1]
+        assert x is not None
+        assert bias is not None
+        if x.dtype == FLOAT:
+            return [Tensor(x.dtype, x.shape, map_sums(self.op, x.data, bias.data))]
+        half = half_format(x.dtype)
+        wide = map_sums(self.op, half.widen_buffer(x.data), half.widen_buffer(bias.data))
+        return [Tensor(x.dtype, x.shape, half.narrow_buffer(wide))]
+
+
+def map_sums(op: Unary, data: bytes, row: bytes) -> bytes:
+    """The op on each element of data plus the element of the row, which repeats, that stands against it; binary32."""
+    writer = BytesWriter()
+    size = len(row)
+    for i in range(0, len(data), 4):
+        y = op.value(add(read_f32_le(data, i), read_f32_le(row, i % size)))
+        write_f32_le(writer, y if y == y else NAN)
+    return writer.getvalue()
 
 
 class Relu(Unary):

@@ -8,9 +8,12 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under the sanitize session, skip tests marked nosanitize with the reason they give."""
-    if os.environ.get("ORTWIN_BUILD") != "sanitize":
-        return
+    """Skip, with its reason, what can't run under the lane's sanitizer, and outside the long lane what is long."""
+    left_out = {
+        "nosanitize": (os.environ.get("ORTWIN_BUILD") == "sanitize", "not under AddressSanitizer"),
+        "long": (not os.environ.get("ORTWIN_LONG"), "only in the lane `long`"),
+    }
     for item in items:
-        if marker := item.get_closest_marker("nosanitize"):
-            item.add_marker(pytest.mark.skip(reason=f"not under AddressSanitizer: {marker.args[0]}"))
+        for name, (applies, why) in left_out.items():
+            if applies and (marker := item.get_closest_marker(name)):
+                item.add_marker(pytest.mark.skip(reason=f"{why}: {marker.args[0]}"))

@@ -78,7 +78,10 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "Mul": (1, 6, 7, 13, 14),
     "Div": (1, 6, 7, 13, 14),
 }
-"""By name, after its domain if that is not ai.onnx."""
+"""By name, after its domain if that is not ai.onnx. Not those of BIASED."""
+
+BIASED = {"com.microsoft.BiasGelu": (1,)}
+"""Ops that have to be given a bias as long as the rows of x, so tests of their own: test_bias.py."""
 
 PAIRED = ("Add", "Sub", "Mul", "Div")
 """Ops of two inputs."""
@@ -95,6 +98,7 @@ BFLOAT16_FROM = {
     "Swish": 24,
     "Celu": 28,
     **dict.fromkeys(("com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.FastGelu"), 1),
+    "com.microsoft.BiasGelu": 1,
 }
 """The first version of an op that takes bfloat16. float16 all versions take, but for Celu-12."""
 

@@ -83,7 +83,7 @@ def build(folder: Path, mutants: Sequence[Mutant]) -> Path:
 def run_tests(site: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """pytest on the package at site."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", *tests]
-    path = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "ORTWIN_TREE": str(site.parent / "tree")}
     return subprocess.run(command, cwd=ROOT, env=os.environ | path, capture_output=True, text=True)
 
 

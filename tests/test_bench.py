@@ -110,7 +110,8 @@ def test_a_wrong_output_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_not_written_is_refused(tmp_path: Path) -> None:
-    lazy = build_library(tmp_path, {"run/plan.c": ("if (n->resolved.kernel != OW_KERNEL_copy)", "if (0)")})
+    call = "step->unary(x, y, count, step->params); break;"
+    lazy = build_library(tmp_path, {"run/plan.c": (call, "break;")})
     # Identity's path is left: it copies, so Neg gives x instead of -x
     assert "wrong output" in _rig(cells.unary("Neg", 64), arms.plugin("lazy", str(lazy))).refused["lazy"]
 

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortwin import fast
 from ortwin.conformance import check, copies, ortvalues
 from ortwin.conformance.check import Arm, check_model
+from ortwin.conformance.observe import observe
 from test_cli import Capture, document, invoke, save, value
 
 Array = npt.NDArray[Any]
@@ -210,12 +211,105 @@ def test_half_types(capsys: Capture, tmp_path: Path, dtype: int) -> None:
     nodes[-1].input.extend(["lo", "hi"])
     bounds = [helper.make_tensor(name, dtype, [], [bound]) for name, bound in (("lo", 0.25), ("hi", 0.4))]
     path = save(tmp_path / "m.onnx", nodes, [value("v0", dtype)], [value("v4", dtype)], initializers=bounds)
-    result = check_model(path, dims={"N": 1000})
-    assert result.agree
-    assert {row.op: row.nodes for row in result.rows} == dict.fromkeys(used, 1)
+    for level in LEVELS:
+        result = check_model(path, dims={"N": 1000}, level=level)
+        assert result.agree
+        assert {row.op: row.nodes for row in result.rows} == dict.fromkeys(used, 1)
+        assert (result.executed, result.unmatched) == (4, {})
     runs = [document(capsys, "run", path, "--dim", "N=9", "--backend", backend) for backend in ("ref", "fast", "ort")]
     assert len({run["outputs"][0]["sha256"] for run in runs}) == 1
     assert [run.get("nodes_executed") for run in runs] == [None, 4, 4]
+
+
+Nodes = list[onnx.NodeProto]
+HALF_GRAPHS: dict[str, tuple[Nodes, dict[str, int], dict[str, int]]] = {
+    "two functions of one value, also an output": (
+        [
+            helper.make_node("Mish", ["x"], ["z"]),
+            helper.make_node("HardSwish", ["z"], ["a"]),
+            helper.make_node("Softsign", ["z"], ["b"]),
+            helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
+        ],
+        {"Mish": 1, "HardSwish": 1, "Softsign": 1},
+        {"Mish": 1, "HardSwish": 1, "Softsign": 1},
+    ),
+    "a function of a constant": (
+        [
+            helper.make_node("HardSwish", ["x"], ["z"]),
+            helper.make_node("Gelu", ["k"], ["b"], domain="com.microsoft"),
+            helper.make_node("Concat", ["z", "b"], ["y"], axis=0),
+        ],
+        {"HardSwish": 1, "com.microsoft.Gelu": 1},
+        {"HardSwish": 1, "com.microsoft.Gelu": 1},
+    ),
+    "nodes that ONNX Runtime makes one of": (
+        [
+            helper.make_node("Relu", ["x"], ["a"]),
+            helper.make_node("Clip", ["a", "", "k"], ["z"]),
+            helper.make_node("Abs", ["z"], ["y"]),
+        ],
+        {"Relu": 1, "Clip": 1, "Abs": 1},
+        {"Clip": 1, "Abs": 1},
+    ),
+    "another provider's node between": (
+        [
+            helper.make_node("Selu", ["x"], ["a"]),
+            helper.make_node("Transpose", ["a"], ["t"]),
+            helper.make_node("Elu", ["t"], ["z"]),
+            helper.make_node("Squeeze", ["z"], ["y"]),
+        ],
+        {"Selu": 1, "Elu": 1},
+        {"Selu": 1, "Elu": 1},
+    ),
+    "branches": (
+        [
+            helper.make_node("HardSwish", ["x"], ["z"]),
+            helper.make_node("Constant", [], ["c"], value=helper.make_tensor("", TensorProto.BOOL, [], [True])),
+            helper.make_node(
+                "If",
+                ["c"],
+                ["y"],
+                then_branch=helper.make_graph([helper.make_node("Softsign", ["z"], ["t"])], "t", [], [value("t", 0)]),
+                else_branch=helper.make_graph([helper.make_node("Neg", ["z"], ["t"])], "e", [], [value("t", 0)]),
+            ),
+        ],
+        {"HardSwish": 1, "Softsign": 1},
+        {"HardSwish": 1, "Softsign": 1},
+    ),
+}
+"""By what they are: nodes from x to z and y, nodes by op that are executed as written, and optimised."""
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", HALF_GRAPHS)
+def test_half_types_at_every_level(tmp_path: Path, kind: str, level: str, dtype: int) -> None:
+    """The copy that is compared has what ONNX Runtime makes of the model, on the half type, and gives the same."""
+    written, plain, optimised = HALF_GRAPHS[kind]
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in written]
+    for node in nodes:
+        for graph in copies.subgraphs(node):
+            graph.output[0].type.tensor_type.elem_type = dtype
+    constants = [helper.make_tensor("k", dtype, [] if kind.startswith("nodes") else [1], [0.3])]
+    outputs = [value("z", dtype), helper.make_empty_tensor_value_info("y")]
+    opsets = [helper.make_opsetid("com.microsoft", 1)]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", dtype)], outputs, initializers=constants, opsets=opsets)
+    result = check_model(path, dims={"N": 100}, level=level)
+    assert result.agree
+    assert {row.op: row.nodes for row in result.rows} == (plain if level == "as-written" else optimised)
+    assert (result.executed, result.unobserved) == (sum(row.nodes for row in result.rows), 0)
+    assert result.unmatched == {}
+
+    model = onnx.load(path)
+    x = np.random.default_rng(3).normal(0, 3, 100).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    seen = observe(model, tmp_path, {"x": x}, level=level)
+    for observation in seen.observations:
+        arrays = [array for array in (*observation.inputs, *observation.outputs) if array is not None]
+        assert {array.dtype for array in arrays} == {x.dtype}
+    own = ortvalues.run(copies.provider_session(model, tmp_path, level), {"x": x})
+    assert own["z"].tobytes() in {
+        array.tobytes() for o in seen.observations for array in o.outputs if array is not None
+    }
 
 
 def test_missing_and_repeated_operands(tmp_path: Path) -> None:

@@ -400,12 +400,8 @@ def test_what_is_not_implemented_is_said_before_data_is_seen(row: Row, attribute
         oracle(one_node(row, None, attributes, name="odd_one"), {})
 
 
-def test_a_bias_of_fast_gelu_is_declined_and_a_missing_one_is_none() -> None:
+def test_a_missing_bias_of_fast_gelu_is_none() -> None:
     row = Row("com.microsoft.FastGelu", 1)
-    model = one_node(row, bounds=("bias",))
-    for make in (Session, RefSession):
-        with pytest.raises(UnsupportedError, match=r"FastGelu.*a bias is not implemented"):
-            make(model)
     without = one_node(row, bounds=(None,))
     for make in (Session, RefSession):
         assert_bits(make(without).run(None, {"x": sample(FLOAT)})[0], expected(row, Arguments()))
@@ -504,13 +500,13 @@ def test_an_absent_isa_is_refused_with_its_reason() -> None:
 # threads
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1025, 2**31, 2**32 + 1, -(2**63)])
+@pytest.mark.parametrize("threads", [-1, 1025, 2**31, 2**32 + 1, -(2**63)])
 def test_thread_counts_out_of_range(threads: int) -> None:
-    with pytest.raises(LibraryError, match=f"threads must be 1 to 1024, not {threads}"):
+    with pytest.raises(LibraryError, match=f"threads must be 0 to 1024, not {threads}"):
         session(Row("Neg", 13), None, threads)
 
 
-@pytest.mark.parametrize("threads", [1, 1024])
+@pytest.mark.parametrize("threads", [0, 1, 1024])
 def test_thread_counts_at_the_limits(threads: int) -> None:
     (got,) = session(Row("Neg", 13), None, threads).run(None, {"x": np.ones(3, np.float32)})
     assert_bits(got, -np.ones(3, np.float32))

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from builds import build_library
 from graphs import RandomGraph, other_values, random_graph
 from models import AVAILABLE, Array, assert_bits, quiet
 from ortwin.conformance import ortvalues
 from ortwin.fast import Session, counters, ort_session
+from ortwin.fast.library import Library
 from ortwin.ref import Session as RefSession
 
 GRAPHS = int(os.environ.get("ORTWIN_GRAPHS", "16"))
@@ -58,6 +60,31 @@ def test_every_arm_has_the_bits_of_the_reference(part: int) -> None:
         runs = 3 * len(graph.model.graph.node) * len(sessions)
         executed, folded = (after[name] - before[name] for name in WORK)
         assert executed + 3 * folded == runs, "a node was left out, or executed twice"
+
+
+@pytest.fixture(scope="module")
+def minced(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """A build that takes 64 elements for a long tensor and 16 for a piece, and 32 bytes for the cache."""
+    limits = {"{524288, 16384}": "{64, 16}", "{524288, 8192}": "{64, 16}", "{262144, 4096}": "{48, 16}"}
+    changes = {
+        "run/split.c": limits | {"{131072, 4096}": "{32, 16}"},
+        "run/signature.c": {"PIECE_BYTES = 16384": "PIECE_BYTES = 32"},
+    }
+    return Library(build_library(tmp_path_factory.mktemp("minced"), replace=changes))
+
+
+def test_graphs_in_small_pieces_on_several_threads(minced: Library) -> None:
+    """The cut, the pieces of chains within it and the buffers of each, at sizes that graphs of all shapes have."""
+    before = minced.counters()
+    for seed in range(GRAPHS):
+        graph = random_graph(seed)
+        alone = Session(graph.model)
+        sessions = {f"{n} threads": Session(graph.model, n, library=minced) for n in (1, 2, 4)}
+        for feeds in (graph.feeds, other_values(graph, seed)):
+            compare(graph, feeds, alone.run(None, feeds), sessions, seed)
+    after = minced.counters()
+    assert after["splits"] - before["splits"] > 10 * GRAPHS
+    assert after["pieces_elsewhere"] > before["pieces_elsewhere"]
 
 
 def test_eight_threads_on_one_session() -> None:

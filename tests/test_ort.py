@@ -501,6 +501,7 @@ def test_part_of_a_model_is_claimed(tmp_path: Path) -> None:
 def test_options_of_the_provider_itself(tmp_path: Path) -> None:
     model = one_node(Row("Neg", 13), ["n"])
     good: list[dict[str, str]] = [{"ep.ortwin.threads": "1"}, {"ep.ortwin.threads": "1024"}, {"ep.ortwin.isa": ""}]
+    good += [{"ep.ortwin.threads": "0"}, {"ep.ortwin.threads": "auto"}]
     good += [{"ep.ortwin.isa": isa} for isa in AVAILABLE] + [{"ep.ortwin.report": str(tmp_path / "r")}]
     good += [{"ep.another.threads": "x"}, {"ep.ortwins.threads": "x"}, {"ep.ortwi.threads": "x"}]
     for option in good:
@@ -512,15 +513,16 @@ def test_options_of_the_provider_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "bad", "rule"),
     [
-        ("threads", "0", "option threads='0': a number from 1 to 1024 is needed"),
-        ("threads", "-1", "option threads='-1': a number from 1 to 1024 is needed"),
-        ("threads", "1025", "option threads='1025': a number from 1 to 1024 is needed"),
-        ("threads", "4294967297", "a number from 1 to 1024 is needed"),
-        ("threads", "99999999999999999999", "a number from 1 to 1024 is needed"),
-        ("threads", "two", "option threads='two': a number from 1 to 1024 is needed"),
-        ("threads", "2 ", "option threads='2 ': a number from 1 to 1024 is needed"),
-        ("threads", "2.0", "a number from 1 to 1024 is needed"),
-        ("threads", "", "option threads='': a number from 1 to 1024 is needed"),
+        ("threads", "AUTO", "option threads='AUTO': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "0x", "option threads='0x': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "-1", "option threads='-1': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "1025", "option threads='1025': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "4294967297", "a number from 0 to 1024, or auto, is needed"),
+        ("threads", "99999999999999999999", "a number from 0 to 1024, or auto, is needed"),
+        ("threads", "two", "option threads='two': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "2 ", "option threads='2 ': a number from 0 to 1024, or auto, is needed"),
+        ("threads", "2.0", "a number from 0 to 1024, or auto, is needed"),
+        ("threads", "", "option threads='': a number from 0 to 1024, or auto, is needed"),
         ("isa", "sse9", "isa 'sse9' is unknown: choose avx512, avx2 or portable"),
         ("isa", "AVX2", "isa 'AVX2' is unknown"),
         ("report", "/nonexistent/folder/r", "option report='/nonexistent/folder/r': the file can't be written"),
@@ -540,8 +542,8 @@ def test_bad_options_name_option_and_rule(option: str, bad: str, rule: str) -> N
 
 def test_bad_arguments_of_ort_session() -> None:
     model = one_node(Row("Neg", 13), ["n"])
-    for threads in (0, -1, 1025, 2**40):
-        with pytest.raises(LibraryError, match=f"threads must be 1 to 1024, not {threads}"):
+    for threads in (-1, 1025, 2**40):
+        with pytest.raises(LibraryError, match=f"threads must be 0 to 1024, not {threads}"):
             session(model, threads=threads)
     with pytest.raises(LibraryError, match="graph_optimization 'none' is unknown: choose as-written, basic"):
         session(model, graph_optimization="none")

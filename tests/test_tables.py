@@ -12,6 +12,7 @@ import quantised
 from models import (
     AVAILABLE,
     BFLOAT16,
+    BIASED,
     FLOAT,
     FLOAT16,
     PAIRED,
@@ -46,6 +47,7 @@ SCHEMAS = {
     (schema.domain, schema.name, schema.since_version): schema for schema in onnx.defs.get_all_schemas_with_history()
 }
 ROWS = [Row(op, version) for op, versions in VERSIONS.items() for version in versions]
+BIASED_ROWS = [Row(op, version) for op, versions in BIASED.items() for version in versions]
 
 
 ONNX_ROWS = [row for row in ROWS if not row.domain]
@@ -62,7 +64,8 @@ def test_both_tables_agree_to_the_last_element_type() -> None:
 
 def test_the_c_table_is_the_list_of_these_tests() -> None:
     assert len(default_library().ops()) == len(C_TABLE), "a row is there twice"
-    listed = {(row.domain, row.name, row.version): frozenset(dtypes(row.op, row.version)) for row in ROWS}
+    rows = (*ROWS, *BIASED_ROWS)
+    listed = {(row.domain, row.name, row.version): frozenset(dtypes(row.op, row.version)) for row in rows}
     listed |= quantised.ROWS
     assert {key: row.dtypes for key, row in C_TABLE.items()} == listed
 
@@ -71,9 +74,8 @@ def test_every_version_in_the_history_of_an_op_is_there_and_no_other() -> None:
     """com.microsoft has one version of each op, and the onnx package does not know them."""
     names = {(domain, name) for domain, name, _ in C_TABLE}
     history = {key for key, entry in SCHEMAS.items() if key[:2] in names and not entry.deprecated}
-    assert set(C_TABLE) == history | {(row.domain, row.name, 1) for row in ROWS if row.domain} | {
-        key for key in quantised.ROWS if key[0]
-    }
+    contributed = {(row.domain, row.name, 1) for row in (*ROWS, *BIASED_ROWS) if row.domain}
+    assert set(C_TABLE) == history | contributed | {key for key in quantised.ROWS if key[0]}
 
 
 FLOAT_TYPES = {"tensor(float)": FLOAT, "tensor(float16)": FLOAT16, "tensor(bfloat16)": BFLOAT16}
@@ -103,23 +105,11 @@ def test_cost_classes() -> None:
     classes = dict.fromkeys(VERSIONS, "memory") | dict.fromkeys(
         ("HardSwish", "Reciprocal", "Sqrt", "Softsign", "Div"), "light"
     )
-    transcendental = (
-        "Exp",
-        "Log",
-        "Tanh",
-        "Sigmoid",
-        "Erf",
-        "Elu",
-        "Selu",
-        "Celu",
-        "Swish",
-        "Gelu",
-        "Softplus",
-        "Mish",
-    )
-    for op in (*transcendental, *(op for op in VERSIONS if op.startswith("com.microsoft."))):
-        classes[op] = "transcendental"
-    assert {row.op: C_TABLE[row.domain, row.name, row.version].cost_class for row in ROWS} == classes
+    classes |= dict.fromkeys(("Exp", "Log", "Tanh", "Sigmoid", "Erf", "Elu", "Selu"), "transcendental")
+    classes |= dict.fromkeys(("Celu", "Swish", "Gelu", "Softplus", "Mish"), "composite")
+    classes |= {op: "composite" for op in (*VERSIONS, *BIASED) if op.startswith("com.microsoft.")}
+    rows = (*ROWS, *BIASED_ROWS)
+    assert {row.op: C_TABLE[row.domain, row.name, row.version].cost_class for row in rows} == classes
 
 
 @pytest.mark.parametrize("isa", AVAILABLE)

@@ -39,12 +39,16 @@ typedef void ow_unary_fn(const void *x, void *y, size_t n, const ow_params *para
  * used throughout. y may be an operand whose step is 1. */
 typedef void ow_binary_fn(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t n);
 
+/* y[i] = f(x[i] + row[i mod width]), 0 <= i < n. */
+typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, size_t width, const ow_params *params);
+
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
     K(sqrt) K(floor) K(ceil) K(round) K(sign) K(softsign) \
     K(exp) K(log) K(tanh) K(sigmoid) K(erf) K(elu) K(selu) K(celu) K(swish) K(gelu_tanh) \
     K(gelu) K(softplus) K(mish)
+#define OW_BIASED_KERNELS(K) K(gelu_tanh) K(gelu) /* those of them that an op with a bias runs */
 #define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
 /* Executed as a whole, by run/quantised.c; of DynamicQuantizeLinear each output by itself. */
 #define OW_WHOLE_KERNELS(K) \
@@ -67,6 +71,7 @@ typedef struct ow_kernels {
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
     const ow_quantisers *quantisers;
+    ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;
 
 extern const ow_kernels ow_kernels_portable;

@@ -2,6 +2,9 @@
 #define K(name)                                                                                   \
     .unary[OW_KERNEL_##name][OW_F32] = name##_f32, .unary[OW_KERNEL_##name][OW_F16] = name##_f16, \
     .unary[OW_KERNEL_##name][OW_BF16] = name##_bf16,
+#define BIASED_KERNEL(name)       \
+    .biased[OW_KERNEL_##name] = { \
+        [OW_F32] = name##_biased_f32, [OW_F16] = name##_biased_f16, [OW_BF16] = name##_biased_bf16},
 #define BINARY_KERNEL(name)                                     \
     .binary[OW_KERNEL_##name] = {[OW_F32] = name##_pairs_f32,   \
                                  [OW_F16] = name##_pairs_f16,   \
@@ -21,4 +24,4 @@
      CLIP(OW_U16, u16),                   \
      CLIP(OW_U32, u32),                   \
      CLIP(OW_U64, u64),                   \
-     OW_BINARY_KERNELS(BINARY_KERNEL)}
+     OW_BIASED_KERNELS(BIASED_KERNEL) OW_BINARY_KERNELS(BINARY_KERNEL)}

@@ -74,7 +74,10 @@ typedef struct OrtApi {
     OrtStatus *(*Logger_GetLoggingSeverityLevel)(const OrtLogger *, int *);
     ABI_GAP(249, 272);
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int type, void *data, size_t length, size_t *out);
-    ABI_GAP(273, 289);
+    ABI_GAP(273, 274);
+    OrtStatus *(*KernelContext_ParallelFor)(const OrtKernelContext *, void (*)(void *, size_t), size_t total,
+                                            size_t batches, void *);
+    ABI_GAP(275, 289);
     OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **);
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **);
     ABI_GAP(291, 298);
@@ -187,6 +190,7 @@ ABI_SLOT(OrtApi, ReleaseTensorTypeAndShapeInfo, 99);
 ABI_SLOT(OrtApi, Logger_LogMessage, 247);
 ABI_SLOT(OrtApi, Logger_GetLoggingSeverityLevel, 248);
 ABI_SLOT(OrtApi, ReadOpAttr, 272);
+ABI_SLOT(OrtApi, KernelContext_ParallelFor, 274);
 ABI_SLOT(OrtApi, GetValueInfoName, 289);
 ABI_SLOT(OrtApi, GetValueInfoTypeInfo, 290);
 ABI_SLOT(OrtApi, GetKeyValuePairs, 298);

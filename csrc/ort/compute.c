@@ -9,6 +9,7 @@ typedef struct ow_compute {
     ow_host host; /* but for the tally, which is each Run's own */
     ow_trace *trace;
     ortwin_plan *plan;
+    _Atomic uint32_t *pool_state; /* the session's */
     size_t input_count;
 } ow_compute;
 
@@ -29,6 +30,18 @@ static void *host_output(void *user, size_t index, const ortwin_tensor *shape) {
     if (!r->failed && value && shape->bytes) /* an empty tensor has no data pointer to ask for */
         r->failed = ORT(&r->host, api, GetTensorMutableData, (value, &data));
     return data;
+}
+
+/* The session's intra-op pool, as the plan sees it. Batches 0: each index is taken by the next thread that is free. Asked
+ * by the thread that runs the plan, so counting is safe. */
+static int host_dispatch(void *user, ortwin_task_fn task, size_t total, void *job) {
+    const run *r = user;
+    if (!r->host.api->KernelContext_ParallelFor)
+        return 1;
+    OrtStatus *refused = ORT(&r->host, api, KernelContext_ParallelFor, (r->context, task, total, 0, job));
+    if (refused)
+        ORT(&r->host, api, ReleaseStatus, (refused));
+    return refused != NULL;
 }
 
 typedef struct place {
@@ -58,7 +71,8 @@ static OrtStatus *execute(const ow_compute *c, run *r) {
     ORT_TRY(read_inputs(r, c->input_count));
     ow_end(c->trace, OW_PHASE_inputs, begin);
     ortwin_error error;
-    ortwin_status status = ow_plan_execute(r->frame, host_output, r, &error);
+    const ortwin_host pool = {host_dispatch, r, c->pool_state};
+    ortwin_status status = ow_plan_execute(r->frame, &pool, host_output, r, &error);
     if (r->failed)
         return r->failed;
     return status ? ow_status(&r->host, status, &error) : NULL;
@@ -100,6 +114,7 @@ OrtNodeComputeInfo *ow_new_compute_info(ow_ep *ep, ortwin_plan *plan) {
     c->host.tally = &ep->factory->tally; /* shared: for what is said before a Run has a frame */
     c->trace = ep->trace;
     c->plan = plan;
+    c->pool_state = &ep->pool_state;
     c->input_count = ow_plan_input_count(plan);
     return &c->base;
 }

@@ -48,11 +48,12 @@ typedef struct ow_ep {
     ow_tally tally;
     ow_trace *trace; /* NULL unless asked for */
     const OrtLogger *logger;
-    const char *isa;    /* the instruction set its plans run on */
-    int32_t threads;    /* the session's budget */
-    bool node_by_node;  /* option "group": one claim per node instead of the largest groups */
-    size_t group_count; /* claims so far, over all graphs */
-    FILE *report;       /* option "report"; NULL without */
+    const char *isa;             /* the instruction set its plans run on */
+    int32_t threads;             /* option "threads"; 0: whatever the session's pool has */
+    _Atomic uint32_t pool_state; /* what was learned of that pool, for all groups of the session */
+    bool node_by_node;           /* option "group": one claim per node instead of the largest groups */
+    size_t group_count;          /* claims so far, over all graphs */
+    FILE *report;                /* option "report"; NULL without */
 } ow_ep;
 
 /* A node of ONNX Runtime's graph in our terms. Strings and value infos are borrowed from the graph. */
@@ -98,7 +99,7 @@ OrtStatus *ow_get_capability(OrtEp *ep, const OrtGraph *graph, OrtEpGraphSupport
 OrtStatus *ow_compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused, size_t count,
                       OrtNodeComputeInfo **infos, OrtNode **contexts);
 void ow_release_compute_infos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count);
-/* A compute info that runs plan and owns it; NULL when there is no memory. */
+/* A compute info that runs plan and owns it; NULL when there is no memory. ONNX Runtime frees it before the ep. */
 OrtNodeComputeInfo *ow_new_compute_info(ow_ep *ep, ortwin_plan *plan);
 void ow_free_compute_info(OrtNodeComputeInfo *info);
 

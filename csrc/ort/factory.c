@@ -45,9 +45,11 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         return choose_isa(ep, value);
     if (strcmp(key, "threads") == 0) {
         char *end;
-        long threads = *value >= '1' && *value <= '9' ? strtol(value, &end, 10) : 0;
-        if (threads < 1 || threads > 1024 || *end)
-            return bad_option(ep, key, value, "a number from 1 to 1024 is needed");
+        long threads = *value >= '0' && *value <= '9' ? strtol(value, &end, 10) : -1;
+        if (strcmp(value, "auto") == 0)
+            threads = 0;
+        else if (threads < 0 || threads > ORTWIN_MAX_THREADS || *end)
+            return bad_option(ep, key, value, "a number from 0 to 1024, or auto, is needed");
         ep->threads = (int32_t)threads;
         return NULL;
     }
@@ -144,7 +146,6 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
     ep->base.IsConcurrentRunSupported = concurrent_runs;
     ep->factory = factory;
     ep->logger = logger;
-    ep->threads = 1;
     OrtStatus *status = read_options(ep, options);
     if (status) {
         release_ep(base, &ep->base);

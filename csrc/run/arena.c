@@ -1,7 +1,8 @@
 /* Where intermediates lie: one arena, planned by liveness.
  *
  * A value that is read in its own segment only is never whole: it gets the buffer of one piece, alive from the step that
- * writes it to the last that reads it. Any other is whole and alive from the start of the segment that writes it to the
+ * writes it to the last that reads it. Where several threads run pieces at once each has one of its own, and none is
+ * given away within the segment, as one thread may be at its first step while another is at the last. Any other is whole and alive from the start of the segment that writes it to the
  * end of the last one that reads it, since every piece comes by all steps of a segment. A value takes over the buffer
  * of an operand that dies with the step, where the two go through it in step: kernels allow y == x. */
 #include "run/parts.h"
@@ -63,7 +64,8 @@ static void assign(planner *p) {
             continue;
         size_t last = slot->read ? slot->last_use : step;
         int local = p->segment_of[last] == p->segment_of[step];
-        size_t bytes = local ? own->piece * p->signature->steps[step].item : p->signature->values[y].bytes;
+        size_t lanes = ow_lanes(own), lane = own->piece * p->signature->steps[step].item;
+        size_t bytes = local ? lanes * lane : p->signature->values[y].bytes;
         size_t at = heir(p, step, bytes, local);
         if (at == NONE) {
             at = p->buffer_count++;
@@ -73,7 +75,7 @@ static void assign(planner *p) {
         } else
             p->in_place++;
         p->buffers[at].holder = y;
-        p->buffers[at].end = local ? last : p->signature->segments[p->segment_of[last]].end - 1;
+        p->buffers[at].end = local && lanes == 1 ? last : p->signature->segments[p->segment_of[last]].end - 1;
         p->buffer_of[y] = at;
     }
 }
@@ -116,15 +118,17 @@ static ortwin_status place_all(planner *p, ortwin_error *error) {
     return ORTWIN_OK;
 }
 
-/* Buffers of one piece do not move with the pieces. */
+/* Buffers of one piece do not move with the pieces, but there is one for each lane. */
 static void fix_places(const planner *p) {
     for (size_t step = 0; step < p->plan->node_count; step++) {
         ow_step *s = &p->signature->steps[step];
         ow_place *places[3] = {&s->x, &s->b, &s->y};
         for (size_t k = 0; k < 3; k++) {
             size_t at = p->buffer_of[places[k]->slot];
-            if (at != NONE && p->buffers[at].local)
-                places[k]->item = 0;
+            if (at == NONE || !p->buffers[at].local)
+                continue;
+            places[k]->item = 0;
+            places[k]->lane = p->buffers[at].bytes / ow_lanes(&p->signature->segments[p->segment_of[step]]);
         }
     }
 }

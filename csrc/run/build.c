@@ -42,8 +42,8 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
     if (!plan)
         return ow_fail(error, ORTWIN_NULL_POINTER, "plan is NULL");
     *plan = NULL;
-    if (threads < 1 || threads > 1024)
-        return ow_fail(error, ORTWIN_MISUSE, "threads must be 1 to 1024, not %d", (int)threads);
+    if (threads < 0 || threads > ORTWIN_MAX_THREADS)
+        return ow_fail(error, ORTWIN_MISUSE, "threads must be 0 to %d, not %d", ORTWIN_MAX_THREADS, (int)threads);
     const ow_isa *chosen;
     ortwin_status status = ow_choose_isa(isa, &chosen, error);
     if (status)
@@ -298,9 +298,9 @@ static ortwin_status fold(ortwin_plan *plan, const ow_node *n, unsigned char **b
         base[n->output] = data;
         ow_make_step(plan, n, values, axes, &step);
         if (step.kind == STEP_WHOLE && made->count)
-            status = ow_run_whole(plan, base, values, n, error);
+            status = ow_run_whole(plan, base, values, n, NULL, error);
         else
-            ow_run_kernel(base, &step, 0, made->count);
+            ow_run_kernel(base, &step, 0, 0, made->count);
         target->from = FROM_CONSTANT;
         target->constant = (ortwin_tensor){data, target->known.dims, made->rank, made->bytes, target->known.dtype};
         *folded = 1;

@@ -10,6 +10,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ow_tally *alive;
 static uint64_t left[OW_COUNTERS]; /* by tallies that were closed */
 
+void ow_lock_counters(void) { pthread_mutex_lock(&lock); }
+void ow_unlock_counters(void) { pthread_mutex_unlock(&lock); }
+
 void ow_tally_open(ow_tally *tally, int shared) {
     for (size_t k = 0; k < OW_COUNTERS; k++)
         atomic_init(&tally->counts[k], 0);

@@ -24,6 +24,10 @@ typedef struct ow_tally {
 void ow_tally_open(ow_tally *tally, int shared);
 void ow_tally_close(ow_tally *tally);
 
+/* For a fork, which must find nobody opening, closing or reading. */
+void ow_lock_counters(void);
+void ow_unlock_counters(void);
+
 /* Relaxed: totals order nothing. Atomic at all only because a reader may look at any time. */
 static inline void ow_count(ow_tally *tally, ow_counter which, uint64_t n) {
     _Atomic uint64_t *count = &tally->counts[which];

@@ -1,6 +1,7 @@
 #include "run/ops.h"
 
 #include "run/shape.h"
+#include "run/split.h"
 #include "simd/half.h"
 
 #include <float.h>
@@ -109,11 +110,20 @@ ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *for
     return status;
 }
 
+static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory",
+                                         [OW_COST_LIGHT] = "light",
+                                         [OW_COST_TRANSCENDENTAL] = "transcendental",
+                                         [OW_COST_COMPOSITE] = "composite",
+                                         [OW_COST_PRODUCT] = "product"};
+
+size_t ortwin_piece_length(const char *cost_class, size_t length, size_t row_width) {
+    for (ow_cost cost = OW_COST_MEMORY; cost <= OW_COST_COMPOSITE; cost++)
+        if (cost_class && strcmp(cost_class, cost_names[cost]) == 0)
+            return ow_piece_length(length, cost, row_width);
+    return 0;
+}
+
 int ortwin_op(size_t index, ortwin_op_row *row) {
-    static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory",
-                                             [OW_COST_LIGHT] = "light",
-                                             [OW_COST_TRANSCENDENTAL] = "transcendental",
-                                             [OW_COST_PRODUCT] = "product"};
     if (index >= TABLE_ROWS || !row)
         return 0;
     const ow_op *op = &table[index];
@@ -160,7 +170,7 @@ size_t ow_min_inputs(const ow_op *op) {
     case OW_KERNEL_matmul_integer_to_float: return 4;
     case OW_KERNEL_dynamic_quantize_matmul: return 3;
     case OW_KERNEL_dynamic_quantize_linear: return 1;
-    default: return op->shape == OW_SHAPE_SAME ? 1 : 2;
+    default: return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
     }
 }
 size_t ow_outputs(const ow_op *op) { return op->kernel == OW_KERNEL_dynamic_quantize_linear ? 3 : 1; }
@@ -280,6 +290,23 @@ static ortwin_status check_whole(const ow_node_view *view, ow_resolved *made, or
     return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s", made->op->name, (int)made->op->since_version, rule.text);
 }
 
+int ow_takes_bias(const ow_op *op) { return op->shape == OW_SHAPE_BIAS || op->shape == OW_SHAPE_OPTIONAL_BIAS; }
+
+/* What an op asks of its bias, if it has one. */
+static ortwin_status check_bias(const ow_node_view *view, const ow_resolved *made, ortwin_error *error) {
+    const char *type = made->op->name;
+    int version = (int)made->op->since_version;
+    if (view->node->input_count < 2)
+        return ORTWIN_OK;
+    const ortwin_operand *bias = &view->inputs[1];
+    if (!bias->dtype && made->op->shape == OW_SHAPE_BIAS)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the bias is missing", type, version);
+    if (bias->dtype && bias->dtype != made->dtype)
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: the bias is %s, the input %s", type, version,
+                       ow_dtype_name(bias->dtype), ow_dtype_name(made->dtype));
+    return ow_output_shape(made, view->inputs, NULL, error) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
+}
+
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error) {
     const ortwin_node *node = view->node;
     const char *domain = node->domain ? node->domain : "";
@@ -348,9 +375,11 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         *resolved = made;
         return ORTWIN_OK;
     }
-    for (size_t k = least; k < node->input_count && op->kernel != OW_KERNEL_clip; k++)
-        if (view->inputs[k].dtype)
-            return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: a bias is not implemented", type, (int)op->since_version);
+    if (ow_takes_bias(op)) {
+        ortwin_status status = check_bias(view, &made, error);
+        if (status)
+            return status;
+    }
     if (op->kernel == OW_KERNEL_clip) {
         clip_attributes(params, dtype);
         for (size_t k = 1; k < node->input_count; k++) {
@@ -363,7 +392,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
                                k == 1 ? "min" : "max", (int)bound->rank);
         }
     }
-    if (least > 1) {
+    if (op->shape == OW_SHAPE_BROADCAST || op->shape == OW_SHAPE_LIMITED) {
         ortwin_status status = check_pair(view, &made, error);
         if (status)
             return status;

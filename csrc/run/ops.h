@@ -6,8 +6,21 @@
 #include "ortwin.h"
 #include "run/quantised.h"
 
-typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL, OW_COST_PRODUCT } ow_cost;
-typedef enum ow_shape_rule { OW_SHAPE_SAME, OW_SHAPE_BROADCAST, OW_SHAPE_LIMITED, OW_SHAPE_WHOLE } ow_shape_rule;
+typedef enum ow_cost {
+    OW_COST_MEMORY,
+    OW_COST_LIGHT,
+    OW_COST_TRANSCENDENTAL,
+    OW_COST_COMPOSITE,
+    OW_COST_PRODUCT
+} ow_cost;
+typedef enum ow_shape_rule {
+    OW_SHAPE_SAME,
+    OW_SHAPE_BROADCAST,
+    OW_SHAPE_LIMITED,
+    OW_SHAPE_BIAS,
+    OW_SHAPE_OPTIONAL_BIAS,
+    OW_SHAPE_WHOLE
+} ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
@@ -65,6 +78,9 @@ ow_resolved ow_part(const ow_resolved *node, size_t k);
 ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin_error *error);
 
 const char *ow_kernel_name(ow_kernel_id kernel);
+
+/* Whether the op's second input is a bias, a row that is added to every row of the first. */
+int ow_takes_bias(const ow_op *op);
 
 /* Reads Clip's bounds from its optional inputs (NULL: missing), whose data must be one element of `dtype`. */
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper);

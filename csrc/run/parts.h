@@ -5,6 +5,7 @@
  *   arena.c      where intermediates lie
  *   frame.c      scratch of one call at a time
  *   plan.c       a Run
+ *   split.c      where work is cut for several threads; fanout.c hands it out, pool.c has threads of our own
  *
  * A sealed plan never changes, except for two things that grow by atomic steps: its list of frames and its cache of
  * signatures. Any number of threads may run it at once. */
@@ -45,30 +46,37 @@ typedef struct ow_value {
 } ow_value;
 
 /* Where an operand is: base[slot], moved by item bytes for every element of the output that lies before the piece at
- * hand. item is 0 for what does not move: an operand that is walked, or a buffer of one piece. */
+ * hand. item is 0 for what does not move: an operand that is walked, or a buffer of one piece. Of such a buffer several
+ * threads have one each, `lane` bytes apart; lane is 0 for what they share. */
 typedef struct ow_place {
     uint32_t slot, item;
+    size_t lane;
 } ow_place;
 
 /* One node under a signature. */
 typedef struct ow_step {
-    enum { STEP_COPY, STEP_UNARY, STEP_BOUNDED, STEP_PAIRED, STEP_WALKED, STEP_WHOLE } kind;
+    enum { STEP_COPY, STEP_UNARY, STEP_BOUNDED, STEP_BIASED, STEP_PAIRED, STEP_WALKED, STEP_WHOLE } kind;
     ow_place x, b, y;
     size_t item; /* bytes of an element */
     ow_unary_fn *unary;
     ow_binary_fn *binary;
+    ow_biased_fn *biased;
+    size_t width; /* STEP_BIASED: of a row; else 1 */
     const ow_params *params;
     const ow_node *node;
     const ow_axis *axes; /* STEP_WALKED: see ow_walk */
     size_t axis_count;
-    size_t x_step, b_step; /* of a binary op: 1 in step with the output, 0 a single element, 2 as the axes say */
+    /* Of a binary op: 1 in step with the output, 0 a single element, 2 as the axes say. Of a bias: 1 where it is the only
+     * row, so in step too. */
+    size_t x_step, b_step;
 } ow_step;
 
 /* Consecutive steps whose outputs have one shape: elementwise all of them, so each piece of the outputs is a matter of
  * the same piece of the operands, and the steps can take turns at pieces that fit in the cache. */
 typedef struct ow_segment {
     size_t first, end;   /* steps */
-    size_t count, piece; /* elements */
+    size_t count, piece; /* elements: of the outputs, and of what goes through the cache at a time */
+    size_t cut;          /* elements that a thread takes at a time; count where several threads are not worth it */
 } ow_segment;
 
 typedef struct ow_signature {
@@ -94,6 +102,7 @@ struct ow_frame {
     struct ow_frame *next; /* older frames of the plan */
     const ortwin_plan *plan;
     ow_signature *signature; /* of the last Run */
+    const ortwin_host *pool; /* of this Run: the host's threads; NULL for the library's own */
     unsigned char *arena;
     size_t arena_room;
     unsigned char **base;    /* per slot: its data */
@@ -137,12 +146,16 @@ void ow_operands(const ortwin_plan *plan, const ow_node *node, const ow_value *v
                  ortwin_operand operands[OW_MAX_INPUTS]);
 /* How the node is executed on operands of these shapes. axes: room for the output's rank. */
 void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *values, ow_axis *axes, ow_step *step);
-/* Runs a STEP_WHOLE, all of it. */
+/* Runs a STEP_WHOLE, all of it. fan: NULL for this thread alone. */
 ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
-                           const ow_node *node, ortwin_error *error);
+                           const ow_node *node, const ow_fan *fan, ortwin_error *error);
 /* Runs one node's kernel for elements begin to begin + count of its output. Serial, and free of any state but what it
- * is given: pieces of one step may run in any order, or at once. */
-void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t begin, size_t count);
+ * is given: pieces of one step may run in any order, or at once in a lane each. */
+void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane, size_t begin, size_t count);
+/* In how many lanes the segment's pieces may run at once. */
+static inline size_t ow_lanes(const ow_segment *segment) {
+    return segment->cut < segment->count ? (segment->count - 1) / segment->cut + 1 : 1;
+}
 
 /* The signature for these inputs, which have been checked, with a reference for the caller: from the cache, or
  * computed and put there. */

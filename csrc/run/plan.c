@@ -2,7 +2,9 @@
  * the shapes in the signature; what is left to do is to ask for the outputs and to call kernels. */
 #include "run/parts.h"
 
+#include "run/fanout.h"
 #include "run/fpstate.h"
+#include "run/split.h"
 
 #include <string.h>
 
@@ -16,6 +18,17 @@ static void run_bounded(unsigned char *const *base, const ow_step *step, const v
             bounds[k - 1] = base[step->node->inputs[k]];
     ow_clip_bounds(&params, step->node->resolved.dtype, bounds[0], bounds[1]);
     step->unary(x, y, count, &params);
+}
+
+/* A piece may begin within a row. */
+static void run_biased(const ow_step *step, const unsigned char *x, const unsigned char *row, unsigned char *y,
+                       size_t begin, size_t count) {
+    size_t column = step->b_step ? 0 : begin % step->width, head = 0;
+    if (column) {
+        head = step->width - column < count ? step->width - column : count;
+        step->biased(x, row + column * step->item, y, head, head, step->params);
+    }
+    step->biased(x + head * step->item, row, y + head * step->item, count - head, step->width, step->params);
 }
 
 /* Both operands by rows of the innermost axis; where a row begins follows from its number, so any piece can be run by
@@ -41,15 +54,19 @@ static void run_walked(const ow_step *step, const unsigned char *x, const unsign
     }
 }
 
-void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t begin, size_t count) {
+static unsigned char *find(unsigned char *const *base, ow_place place, size_t lane, size_t begin) {
+    return base[place.slot] + begin * place.item + lane * place.lane;
+}
+
+void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane, size_t begin, size_t count) {
     if (!count)
         return;
-    const unsigned char *x = base[step->x.slot] + begin * step->x.item;
-    unsigned char *y = base[step->y.slot] + begin * step->y.item;
-    const unsigned char *b = base[step->b.slot] + begin * step->b.item;
+    const unsigned char *x = find(base, step->x, lane, begin), *b = find(base, step->b, lane, begin);
+    unsigned char *y = find(base, step->y, lane, begin);
     switch (step->kind) {
     case STEP_UNARY: step->unary(x, y, count, step->params); break;
     case STEP_BOUNDED: run_bounded(base, step, x, y, count); break;
+    case STEP_BIASED: run_biased(step, x, b, y, begin, count); break;
     case STEP_PAIRED: step->binary(x, step->x_step, b, step->b_step, y, count); break;
     case STEP_WALKED: run_walked(step, x, b, y, begin, count); break;
     case STEP_WHOLE: break; /* not by pieces: ow_run_whole */
@@ -61,7 +78,7 @@ void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t begin
 }
 
 ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
-                           const ow_node *node, ortwin_error *error) {
+                           const ow_node *node, const ow_fan *fan, ortwin_error *error) {
     ortwin_tensor tensors[OW_MAX_INPUTS];
     const ortwin_tensor *inputs[OW_MAX_INPUTS] = {NULL};
     for (size_t k = 0; k < OW_MAX_INPUTS; k++) {
@@ -76,22 +93,63 @@ ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, 
     ortwin_tensor y = {base[node->output], v->dims, v->rank, v->bytes, plan->slots[node->output].known.dtype};
     ortwin_error rule;
     ortwin_status status =
-        ow_quantised_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, NULL, &y, &rule);
+        ow_quantised_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, fan, &y, &rule);
     return status ? ow_fail(error, status, "%s: %s", node->label, rule.text) : ORTWIN_OK;
 }
 
-static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
-    const ow_step *first = frame->signature->steps + segment->first, *end = frame->signature->steps + segment->end;
-    size_t pieces = 0;
-    if (first->kind == STEP_WHOLE)
-        return segment->count ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, error)
-                              : ORTWIN_OK;
-    for (size_t begin = 0; begin < segment->count; begin += segment->piece, pieces++) {
-        size_t left = segment->count - begin, count = left < segment->piece ? left : segment->piece;
-        for (const ow_step *step = first; step < end; step++)
-            ow_run_kernel(frame->base, step, begin, count);
+/* ---- pieces ---- */
+
+/* Elements begin to end of a segment: its steps take turns at pieces that fit in the cache. */
+static void run_range(const ow_frame *frame, const ow_segment *segment, size_t lane, size_t begin, size_t end) {
+    const ow_step *first = frame->signature->steps + segment->first, *last = frame->signature->steps + segment->end;
+    for (; begin < end; begin += segment->piece) {
+        size_t left = end - begin, count = left < segment->piece ? left : segment->piece;
+        for (const ow_step *step = first; step < last; step++)
+            ow_run_kernel(frame->base, step, lane, begin, count);
     }
-    if (end - first > 1) {
+}
+
+typedef struct segment_work {
+    const ow_frame *frame;
+    const ow_segment *segment;
+} segment_work;
+
+static void run_cut(void *user, size_t index) {
+    const segment_work *work = user;
+    size_t begin = index * work->segment->cut, left = work->segment->count - begin;
+    run_range(work->frame, work->segment, index, begin,
+              begin + (left < work->segment->cut ? left : work->segment->cut));
+}
+
+static size_t pieces_of(size_t count, size_t piece) { return count ? (count - 1) / piece + 1 : 0; }
+
+/* Where the length alone says that one thread is best, nothing that could touch a pool is reached. */
+static int fan_out(ow_frame *frame, size_t count, size_t cut, ortwin_task_fn task, void *work) {
+    if (cut >= count)
+        return 0;
+    return ow_fan_out(&(ow_team){frame->plan->threads, frame->pool}, pieces_of(count, cut), task, work, &frame->tally);
+}
+
+static int fan_whole(void *context, size_t count, void (*task)(void *user, size_t index), void *user) {
+    ow_frame *frame = context;
+    return ow_fan_out(&(ow_team){frame->plan->threads, frame->pool}, count, task, user, &frame->tally);
+}
+
+static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
+    const ow_step *first = frame->signature->steps + segment->first;
+    ow_fan fan = {fan_whole, frame};
+    if (first->kind == STEP_WHOLE)
+        return segment->count
+                   ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, &fan, error)
+                   : ORTWIN_OK;
+    size_t count = segment->count, cut = segment->cut, pieces = pieces_of(count, segment->piece);
+    segment_work work = {frame, segment};
+    if (fan_out(frame, count, cut, run_cut, &work)) {
+        size_t whole = count / cut;
+        pieces = whole * pieces_of(cut, segment->piece) + pieces_of(count - whole * cut, segment->piece);
+    } else
+        run_range(frame, segment, 0, 0, count);
+    if (segment->end - segment->first > 1) {
         ow_count(&frame->tally, OW_chains, 1);
         ow_count(&frame->tally, OW_chain_pieces, pieces);
     }
@@ -175,12 +233,29 @@ static ortwin_status take_outputs(ow_frame *frame, ortwin_output_fn output, void
     return ORTWIN_OK;
 }
 
-static void copy_outputs(const ow_frame *frame) {
+typedef struct copy_work {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t bytes, cut;
+} copy_work;
+
+static void copy_cut(void *user, size_t index) {
+    const copy_work *work = user;
+    size_t begin = index * work->cut, left = work->bytes - begin;
+    memcpy(work->to + begin, work->from + begin, left < work->cut ? left : work->cut);
+}
+
+static void copy_outputs(ow_frame *frame) {
     const ortwin_plan *plan = frame->plan;
     for (size_t k = 0; k < plan->output_count; k++) {
         size_t bytes = frame->signature->values[plan->outputs[k]].bytes;
-        if (bytes && ow_is_copied(plan, k) && frame->written[k] != frame->base[plan->outputs[k]])
-            memcpy(frame->written[k], frame->base[plan->outputs[k]], bytes);
+        copy_work work = {frame->written[k], frame->base[plan->outputs[k]], bytes, bytes};
+        if (!bytes || !ow_is_copied(plan, k) || work.to == work.from)
+            continue;
+        if (plan->threads != 1)
+            work.cut = ow_piece_length(bytes, OW_COST_MEMORY, 1);
+        if (!fan_out(frame, bytes, work.cut, copy_cut, &work))
+            memcpy(work.to, work.from, bytes);
     }
 }
 
@@ -198,8 +273,10 @@ static ortwin_status meet_signature(ow_frame *frame, ortwin_error *error) {
     return status ? status : ow_frame_adopt(frame, found, error);
 }
 
-ortwin_status ow_plan_execute(ow_frame *frame, ortwin_output_fn output, void *user, ortwin_error *error) {
+ortwin_status ow_plan_execute(ow_frame *frame, const ortwin_host *pool, ortwin_output_fn output, void *user,
+                              ortwin_error *error) {
     const ortwin_plan *plan = frame->plan;
+    frame->pool = pool;
     uint64_t begin = ow_begin(plan->trace);
     ortwin_status status = meet_signature(frame, error);
     if (status)
@@ -228,7 +305,12 @@ ortwin_status ow_plan_execute(ow_frame *frame, ortwin_output_fn output, void *us
 
 ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inputs, size_t input_count,
                               ortwin_output_fn output, void *user, ortwin_error *error) {
-    if (!plan || (input_count && !inputs) || !output)
+    return ortwin_plan_run_in(plan, NULL, inputs, input_count, output, user, error);
+}
+
+ortwin_status ortwin_plan_run_in(const ortwin_plan *plan, const ortwin_host *host, const ortwin_tensor *inputs,
+                                 size_t input_count, ortwin_output_fn output, void *user, ortwin_error *error) {
+    if (!plan || (input_count && !inputs) || !output || (host && (!host->dispatch || !host->state)))
         return ow_fail(error, ORTWIN_NULL_POINTER, "%s is NULL", plan ? "an argument" : "plan");
     if (!plan->sealed)
         return ow_fail(error, ORTWIN_MISUSE, "the plan is not sealed");
@@ -240,7 +322,7 @@ ortwin_status ortwin_plan_run(const ortwin_plan *plan, const ortwin_tensor *inpu
         return ow_no_memory(error);
     if (input_count)
         memcpy(frame->inputs, inputs, input_count * sizeof *inputs);
-    ortwin_status status = ow_plan_execute(frame, output, user, error);
+    ortwin_status status = ow_plan_execute(frame, host, output, user, error);
     ow_plan_leave(frame);
     ow_end(plan->trace, OW_PHASE_run, begin);
     return status;

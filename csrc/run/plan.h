@@ -25,7 +25,9 @@ ortwin_tensor *ow_frame_inputs(ow_frame *frame);
 /* Room for a shape of input k; NULL when there is no memory. */
 int64_t *ow_frame_dims(ow_frame *frame, size_t k, size_t rank);
 ow_tally *ow_frame_tally(ow_frame *frame);
-ortwin_status ow_plan_execute(ow_frame *frame, ortwin_output_fn output, void *user, ortwin_error *error);
+/* pool: the host's threads, NULL for the library's own. */
+ortwin_status ow_plan_execute(ow_frame *frame, const ortwin_host *pool, ortwin_output_fn output, void *user,
+                              ortwin_error *error);
 void ow_plan_leave(ow_frame *frame);
 
 #endif

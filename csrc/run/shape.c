@@ -53,6 +53,17 @@ static int64_t limited_lead(const ow_resolved *node, const ortwin_operand *a, co
     return lead;
 }
 
+/* BIAS: the rule that the shapes break, as far as they are known; NULL for none. */
+static const char *bias_rule(const ortwin_operand *x, const ortwin_operand *bias) {
+    if (x->rank == 0)
+        return "an input of rank 0 has no rows for a bias";
+    if (bias->rank >= 0 && bias->rank != 1)
+        return "the rank of the bias is not 1";
+    if (x->rank > 0 && bias->rank == 1 && differ(dim(x, x->rank - 1), dim(bias, 0)))
+        return "the bias is not as long as the input's last dimension";
+    return NULL;
+}
+
 /* The size that two aligned axes broadcast to, -1 if it is unknown; -2 if they do not fit. */
 static int64_t either(int64_t m, int64_t n) {
     if (m == 1 || m == n)
@@ -83,6 +94,11 @@ ortwin_status ow_output_shape(const ow_resolved *node, const ortwin_operand *inp
     }
     if (node->op->shape == OW_SHAPE_LIMITED && a->rank >= 0 && b->rank >= 0 && limited_lead(node, a, b) < 0)
         return no_fit(node, inputs, error);
+    if (ow_takes_bias(node->op) && b->dtype) {
+        const char *rule = bias_rule(a, b);
+        if (rule)
+            return ow_fail(error, ORTWIN_BAD_SHAPE, "%s-%d: %s", node->op->name, (int)node->op->since_version, rule);
+    }
     for (int32_t k = 0; k < a->rank && dims; k++)
         dims[k] = dim(a, k);
     return ORTWIN_OK;

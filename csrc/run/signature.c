@@ -5,6 +5,8 @@
  * safe, and of the evicted only as many live on as there are frames. */
 #include "run/parts.h"
 
+#include "run/split.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +72,9 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->node = node;
     step->item = item;
     step->params = &r->params;
-    step->x = (ow_place){x, (uint32_t)item};
-    step->y = (ow_place){(uint32_t)node->output, (uint32_t)item};
+    step->width = 1;
+    step->x = (ow_place){x, (uint32_t)item, 0};
+    step->y = (ow_place){(uint32_t)node->output, (uint32_t)item, 0};
     if (r->op->shape == OW_SHAPE_WHOLE) { /* no operand moves along with the output */
         size_t whole = ow_item_size(r->output);
         step->kind = STEP_WHOLE;
@@ -84,6 +87,13 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->kind = r->kernel == OW_KERNEL_copy ? STEP_COPY : STEP_UNARY;
     if (r->kernel == OW_KERNEL_clip && r->op->max_inputs > 1)
         step->kind = STEP_BOUNDED;
+    if (ow_takes_bias(r->op) && node->input_count > 1 && node->inputs[1] >= 0) {
+        step->kind = STEP_BIASED;
+        step->biased = plan->isa->kernels->biased[r->kernel][r->dtype];
+        step->width = values[b].count;
+        step->b_step = y->count == step->width;
+        step->b = (ow_place){b, step->b_step ? (uint32_t)item : 0, 0};
+    }
     if (!step->binary)
         return;
     ortwin_operand operands[OW_MAX_INPUTS];
@@ -95,11 +105,34 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->x_step = pace(axes, count, 0);
     step->b_step = pace(axes, count, 1);
     step->x.item = step->x_step == 1 ? (uint32_t)item : 0;
-    step->b = (ow_place){b, step->b_step == 1 ? (uint32_t)item : 0};
+    step->b = (ow_place){b, step->b_step == 1 ? (uint32_t)item : 0, 0};
 }
 
 static int same_shape(const ow_value *a, const ow_value *b) {
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
+}
+
+static size_t common_multiple(size_t m, size_t n) {
+    size_t a = m, b = n, product;
+    while (b) {
+        size_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a && !__builtin_mul_overflow(m / a, n, &product) ? product : 0;
+}
+
+/* Where several threads would cut a segment: by its dearest step, and into whole rows of all that have rows. */
+static size_t find_cut(const ow_signature *made, const ow_segment *s) {
+    ow_cost cost = OW_COST_MEMORY;
+    size_t width = 1;
+    if (made->steps[s->first].kind == STEP_WHOLE)
+        return s->count; /* it cuts itself */
+    for (size_t k = s->first; k < s->end; k++) {
+        const ow_step *step = &made->steps[k];
+        cost = step->node->resolved.op->cost > cost ? step->node->resolved.op->cost : cost;
+        width = common_multiple(width, step->width);
+    }
+    return ow_piece_length(s->count, cost, width);
 }
 
 /* Joins steps whose outputs have one shape, unless they are executed as a whole: such a one stands alone. */
@@ -110,7 +143,7 @@ static void make_segments(const ortwin_plan *plan, ow_signature *made) {
         if (!last || made->steps[k].kind == STEP_WHOLE || made->steps[last->first].kind == STEP_WHOLE ||
             !same_shape(&made->values[plan->nodes[last->first].output], y)) {
             last = &made->segments[made->segment_count++];
-            *last = (ow_segment){k, k, y->count, y->count};
+            *last = (ow_segment){k, k, y->count, y->count, y->count};
         }
         last->end = k + 1;
     }
@@ -121,6 +154,10 @@ static void make_segments(const ortwin_plan *plan, ow_signature *made) {
             widest = made->steps[step].item > widest ? made->steps[step].item : widest;
         if (s->end - s->first > 1 && s->count > PIECE_BYTES / widest)
             s->piece = PIECE_BYTES / widest;
+        if (plan->threads != 1)
+            s->cut = find_cut(made, s);
+        if (s->piece > s->cut)
+            s->piece = s->cut;
     }
 }
 

@@ -25,6 +25,7 @@
 #include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
 #include "kernels/quantise.h"
+#include "kernels/rows.h"
 
 #include "kernels/binary.h"
 
