@@ -292,3 +292,25 @@ def test_nothing_is_read_behind_an_operand(isa: str) -> None:
     command = [sys.executable, "-c", BEFORE_A_WALL, isa]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_threads_take_pieces_and_change_no_bit() -> None:
+    """M = 1 streams B, M = 200 takes packed panels; by 1, 2, 3 and 8 threads, from ctypes and inside ONNX Runtime."""
+    rng = np.random.default_rng(6)
+    b = numbers(rng, np.int8, 1100, 2100)
+    for rows, constant in itertools.product((1, 4, 200), (False, True)):
+        a = numbers(rng, np.uint8, rows, 1100)
+        inputs: list[Array | None] = [a, b, np.array(7, np.uint8), numbers(rng, np.int8, 2100)]
+        proto, feeds = built(("MatMulInteger", inputs, 1, {"opset": 10, "constants": (1,) * constant}))
+        expected = fast.Session(proto).run(None, feeds)
+        exact = (a.astype(float) - 7) @ (b.astype(float) - np.asarray(inputs[3]).astype(float))
+        assert np.array_equal(expected[0], exact.astype(np.int32))
+        for threads in (2, 3, 8):
+            before = fast.counters()
+            same(fast.Session(proto, threads).run(None, feeds), expected, threads)
+            after = fast.counters()
+            assert after["splits"] == before["splits"] + 1
+            assert 2 <= after["pieces"] - before["pieces"] <= 64
+        in_ort: Any = fast.ort_session(proto, threads=2, session_options=quiet())
+        for _ in range(3):
+            same(in_ort.run(None, feeds), expected, "onnxruntime")
