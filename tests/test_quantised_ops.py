@@ -253,8 +253,9 @@ def test_ties_go_to_even_before_the_zero_point_is_added(isa: str) -> None:
     one, zero = np.array(1, F32), np.array(0, np.int8)
     a = np.arange(-21, 22, dtype=np.int8).reshape(-1, 1)
     for zero_point in (-3, 4):
-        inputs = [a, one, zero, np.ones((1, 1), np.int8), one, zero, np.array(2, F32), np.array(zero_point, np.int8)]
-        proto, feeds = built(("QLinearMatMul", [*inputs], 1, {}))
+        scale, offset = np.array(2, F32), np.array(zero_point, np.int8)
+        inputs: list[Array | None] = [a, one, zero, np.ones((1, 1), np.int8), one, zero, scale, offset]
+        proto, feeds = built(("QLinearMatMul", inputs, 1, {}))
         y = fast.Session(proto, isa=isa).run(None, feeds)[0]
         assert y.reshape(-1).tolist() == [round(v / 2) + zero_point for v in range(-21, 22)]
 
