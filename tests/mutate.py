@@ -1,8 +1,8 @@
 """Breaks the sources in known ways, one at a time, and sees that the test named for each notices: `nox -s mutants`.
 
 mutants.toml lists them. Each is a text that occurs once in a file, and what takes its place. A mutant is killed when
-the test named for it fails; it survives when that test passes, and then the test proves less than it says. The
-reference is not compiled for this, as that would take most of the time.
+the test named for it fails or ends by a signal; it survives when that test passes, and then the test proves less than
+it says. The reference is not compiled for this, as that would take most of the time.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def try_mutant(mutant: Mutant) -> Outcome:
         try:
             done = run_tests(build(Path(folder), [mutant]), [mutant.killed_by])
             verdict = {0: "survived", 1: "killed"}.get(done.returncode, "broken")
+            if done.returncode < 0:  # by a signal, such as of a NULL that was followed
+                verdict = "killed"
             output = done.stdout + done.stderr
         except subprocess.CalledProcessError as error:
             verdict, output = "broken", f"{error.stdout}{error.stderr}"

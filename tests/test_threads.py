@@ -826,6 +826,7 @@ def test_tasks_run_in_the_floating_point_state_of_the_contract_c4() -> None:
 def test_flush_to_zero_on_the_threads_of_onnx_runtime_changes_nothing_c4() -> None:
     """In a process of its own, since ONNX Runtime sets the state of its threads once."""
     script = """
+        from models import oracle
         from test_threads import *
         row = Row("LeakyRelu", 16)
         x = np.resize(np.float32([1e-40, -1e-40, -3e-39]), SHORTEST["memory"])
