@@ -133,7 +133,13 @@ def op_cases() -> Iterator[tuple[str, str]]:
 def _op_case(domain: str, name: str, version: int, dtype: int, attributes: dict[str, Any]) -> Iterator[tuple[str, str]]:
     x = operand(dtype)
     feeds, names, own = {"x": x}, ["x"], attributes
-    if name in ("Add", "Sub", "Mul", "Div"):  # with its own elements in another order: zeros meet infinities and NaNs
+    if name in (
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "BiasGelu",
+    ):  # with its own elements in another order: zeros meet infinities and NaNs
         feeds, names = {"x": x, "b": np.roll(x[::-1], 17)}, ["x", "b"]
     if name == "Clip" and version >= 11 and attributes:  # bounds are inputs
         if dtype in FLOATS:
