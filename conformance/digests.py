@@ -22,7 +22,7 @@ from ortwin import ref
 from ortwin.ref import binary32
 from ortwin.ref.half import BFLOAT16, BINARY16
 from ortwin.ref.ops import OPS
-from ortwin.ref.tensor import FLOAT, FLOATS, dtype_name
+from ortwin.ref.tensor import FLOAT, FLOATS, INT8, INT32, NIBBLES, UINT8, dtype_name, dtype_number
 
 Array = npt.NDArray[Any]
 
@@ -71,6 +71,8 @@ def operand(dtype: int) -> Array:
     if dtype in FLOATS:
         return np.arange(0, 1 << 16, STEP).astype(np.uint16).view(native)
     data = random_bytes(dtype_name(dtype), RANDOM * native.itemsize)
+    if dtype in NIBBLES:
+        return (np.frombuffer(data, np.int8) & 7).astype(native)
     if native.kind == "b":
         data = bytes(byte & 1 for byte in data)
     return np.frombuffer(data, native.newbyteorder("<")).astype(native)
@@ -80,19 +82,64 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _quantised(domain: str, name: str, version: int, dtype: int) -> dict[str, Array]:
+    """Operands of the ops that quantise, by name and in order: matrices of 24 x 40 and 40 x 20, scales per column."""
+    x = operand(dtype)
+    scale = np.array(0.37, np.float32)
+    if name == "QuantizeLinear":
+        typed = scale.astype(x.dtype) if version >= 19 and dtype in FLOATS else scale
+        return {"x": x, "scale": typed, "zero": np.array(100, np.uint8)}
+    if name == "DequantizeLinear":
+        return {"x": x, "scale": scale}
+    if name == "DynamicQuantizeLinear":
+        return {"x": np.nan_to_num(x, nan=1.0, posinf=1e30, neginf=-1e30).clip(-1e30, 1e30)}
+    a, b = np.resize(x, (24, 40)), np.resize(operand(INT8), (40, 20))
+    scales, zeros = np.linspace(0.001, 0.03, 20, dtype=np.float32), np.resize(operand(INT8), 20)
+    zero = a[0, :1].reshape(())
+    if name == "MatMulInteger":
+        return {"a": a, "b": b, "a_zero": np.resize(a, 24), "b_zero": zeros}
+    if name == "QLinearMatMul":
+        return {"a": a, "as": scale, "az": zero, "b": b, "bs": scales, "bz": zeros, "ys": scale, "yz": zero}
+    if name == "MatMulIntegerToFloat":
+        return {"a": a, "b": b, "as": scale, "bs": scales, "az": zero, "bz": zeros, "bias": scales}
+    finite = np.linspace(-3.0, 5.0, a.size, dtype=np.float32).reshape(a.shape)
+    return {"a": finite, "b": b, "bs": scales, "bz": zeros, "bias": scales}
+
+
+def _whole_case(domain: str, name: str, version: int, dtype: int) -> Iterator[tuple[str, str]]:
+    feeds = _quantised(domain, name, version, dtype)
+    infos = [onnx.helper.make_tensor_value_info(key, dtype_number(v.dtype), v.shape) for key, v in feeds.items()]
+    results = {"QuantizeLinear": [UINT8], "DequantizeLinear": [FLOAT], "DynamicQuantizeLinear": [UINT8, FLOAT, UINT8],
+               "MatMulInteger": [INT32], "QLinearMatMul": [dtype]}.get(name, [FLOAT])  # fmt: skip
+    outs = [onnx.helper.make_tensor_value_info(f"y{k}", result, None) for k, result in enumerate(results)]
+    node = onnx.helper.make_node(name, list(feeds), [out.name for out in outs], domain=domain)
+    graph = onnx.helper.make_graph([node], "g", infos, outs)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)], ir_version=10)
+    made = ref.Session(model).run(None, feeds)
+    yield f"{domain or 'ai.onnx'}.{name}-{version},{dtype_name(dtype)}", digest(b"".join(y.tobytes() for y in made))
+
+
 def op_cases() -> Iterator[tuple[str, str]]:
     """Every op of the reference's table."""
     for (domain, name), op in sorted(OPS.items()):
         for version, dtypes in sorted(op.dtypes.items()):
+            for dtype in sorted(dtypes) if not op.elementwise else ():
+                yield from _whole_case(domain, name, version, dtype)
             for attributes in ({}, *ATTRIBUTES.get(f"{domain}.{name}" if domain else name, ())):
-                for dtype in sorted(dtypes):
+                for dtype in sorted(dtypes) if op.elementwise else ():
                     yield from _op_case(domain, name, version, dtype, attributes)
 
 
 def _op_case(domain: str, name: str, version: int, dtype: int, attributes: dict[str, Any]) -> Iterator[tuple[str, str]]:
     x = operand(dtype)
     feeds, names, own = {"x": x}, ["x"], attributes
-    if name in ("Add", "Sub", "Mul", "Div"):  # with its own elements in another order: zeros meet infinities and NaNs
+    if name in (
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "BiasGelu",
+    ):  # with its own elements in another order: zeros meet infinities and NaNs
         feeds, names = {"x": x, "b": np.roll(x[::-1], 17)}, ["x", "b"]
     if name == "Clip" and version >= 11 and attributes:  # bounds are inputs
         if dtype in FLOATS:

@@ -16,7 +16,7 @@ from ortwin.fast import library as c
 from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
-from ortwin.ref.tensor import Tensor, dtype_name, dtype_number
+from ortwin.ref.tensor import NIBBLES, Tensor, dtype_name, dtype_number, from_numpy, to_numpy
 
 Array = npt.NDArray[Any]
 
@@ -88,24 +88,32 @@ class Session:
     def _run(self, feeds: Mapping[str, Array], place: Callable[[str, np.dtype[Any], tuple[int, ...]], Array]) -> None:
         check_feeds(self._graph, feeds)
         failures: list[BaseException] = []
+        packed: list[tuple[Array, int, Array]] = []  # outputs of 4-bit elements: array, type, bytes of the library
 
         def output(_user: int | None, index: int, shape: Any) -> int | None:
             tensor = shape.contents
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
             try:
                 dims = tuple(tensor.dims[axis] for axis in range(tensor.rank))
-                return place(self._plan.outputs[index], dtype, dims).ctypes.data
+                array = place(self._plan.outputs[index], dtype, dims)
+                if tensor.dtype not in NIBBLES:
+                    return array.ctypes.data
+                packed.append((array, tensor.dtype, np.empty(tensor.bytes, np.uint8)))
+                return packed[-1][2].ctypes.data
             except BaseException as error:  # an exception can't cross C; it is raised again below
                 failures.append(error)
                 return None
 
         arrays = [_native(feeds[name]) if name in feeds else default for name, default in self._plan.inputs]
-        tensors = (c.CTensor * len(arrays))(*(_tensor(array) for array in arrays))
+        held = [_held(array) for array in arrays]
+        tensors = (c.CTensor * len(arrays))(*map(_tensor, arrays, held))
         try:
             self._plan.call("plan_run", tensors, len(arrays), c.OUTPUT_FN(output), None)
         finally:
             if failures:
                 raise failures[0]
+        for array, dtype, data in packed:
+            array[...] = to_numpy(Tensor(dtype, array.shape, data.tobytes()))
 
 
 def _native(array: Array) -> Array:
@@ -117,9 +125,16 @@ def _dims(shape: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(shape))(*shape)
 
 
-def _tensor(array: Array) -> c.CTensor:
-    """A view of the array, which must outlive it."""
-    return c.CTensor(array.ctypes.data, _dims(array.shape), array.ndim, array.nbytes, dtype_number(array.dtype))
+def _held(array: Array) -> Array:
+    """The array as the library holds it: 4-bit elements lie two to a byte."""
+    if dtype_number(array.dtype) in NIBBLES:
+        return np.frombuffer(from_numpy(array).data, np.uint8)
+    return array
+
+
+def _tensor(array: Array, held: Array) -> c.CTensor:
+    """A view of the array as it is held, which must outlive it."""
+    return c.CTensor(held.ctypes.data, _dims(array.shape), array.ndim, held.nbytes, dtype_number(array.dtype))
 
 
 class _Plan:
@@ -155,7 +170,9 @@ class _Plan:
             self.add_input(value, graph.initializers.get(value.name))
         for name, tensor in graph.initializers.items():
             if name not in self.slots:
-                self.add(name, "plan_constant", _tensor(_array(tensor)))
+                array = _array(tensor)
+                held = _held(array)
+                self.add(name, "plan_constant", _tensor(array, held))
         for node in graph.nodes:
             self.add_node(node, graph.values)
         for name in dict.fromkeys(value.name for value in graph.outputs):  # one listed twice is computed once
@@ -214,6 +231,8 @@ def _bytes(text: str, error: type[OrtwinError]) -> bytes:
 
 
 def _array(tensor: Tensor) -> Array:
+    if tensor.dtype in NIBBLES:
+        return to_numpy(tensor)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
     return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
 

@@ -21,7 +21,7 @@ from onnx.external_data_helper import uses_external_data
 
 from ortwin.ref.errors import InputError, ModelError, UnsupportedError
 from ortwin.ref.functions import inline, node_lists
-from ortwin.ref.tensor import DTYPE_NAMES, Tensor, dtype_name, dtype_number, from_numpy, item_size
+from ortwin.ref.tensor import DTYPE_NAMES, Tensor, byte_size, dtype_name, dtype_number, from_numpy
 
 Model: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
 Attribute: TypeAlias = "int | float | str | Tensor | Graph | list[int] | list[float] | list[str]"
@@ -85,8 +85,8 @@ def load(model: Model) -> Graph:
     """Reads a model from a path, its bytes or a ModelProto (which is not changed).
 
     ModelError: not readable, not a model, refused by onnx.checker, an opset newer than the installed onnx package,
-    external data without a path to look beside, sparse initializers. UnsupportedError: values that are no tensors of
-    whole bytes per element.
+    external data without a path to look beside, sparse initializers. UnsupportedError: values that are no tensors, or
+    of strings or of elements that neither fill bytes nor halves of them.
     """
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     proto = _parse(model)
@@ -276,7 +276,7 @@ class _Reader:
             if value.dtype == 0:
                 raise ModelError(f"input '{value.name}' has no element type")
             try:
-                item_size(value.dtype)
+                byte_size(value.dtype, 1)
             except UnsupportedError as error:
                 raise UnsupportedError(f"input '{value.name}': {error}") from error
         return Graph(proto.name, inputs, outputs, initializers, self.nodes(proto.node), dict(self.opsets), values)
@@ -335,7 +335,7 @@ class _Reader:
         if proto.data_type not in DTYPE_NAMES:
             raise ModelError(f"{where} has element type {proto.data_type}, which ONNX does not define")
         try:
-            item_size(proto.data_type)
+            byte_size(proto.data_type, 1)
             array = onnx.numpy_helper.to_array(proto, self.folder)
             if array.dtype == np.bool_:  # any byte but 0 is true; the values of int32_data go through a byte as well
                 wide = np.array(proto.int32_data) if proto.int32_data else np.frombuffer(array.tobytes(), np.uint8)

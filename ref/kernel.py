@@ -17,6 +17,14 @@ def real(node: Node, attribute: str, default: float = 0.0) -> float:
     return value
 
 
+def integer(node: Node, attribute: str, default: int) -> int:
+    """An integer attribute; as real."""
+    value = node.attributes.get(attribute, default)
+    if not isinstance(value, int):
+        raise UnsupportedError(f"{node.label}: attribute {attribute} is no integer")
+    return value
+
+
 class Kernel:
     """One node's computation. Subclasses override ``run``, and ``broken_rule`` if their operands have rules."""
 

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ortwin.ref import binary, binary32, clip, error_function, exponential, logarithm, move, smooth, unary
+from ortwin.ref import (
+    binary,
+    binary32,
+    clip,
+    error_function,
+    exponential,
+    integer_matmul,
+    logarithm,
+    move,
+    quant,
+    smooth,
+    unary,
+)
 from ortwin.ref.binary32 import INF
 from ortwin.ref.errors import UnsupportedError
 from ortwin.ref.graph import Node
@@ -19,10 +31,12 @@ from ortwin.ref.tensor import (
     FLOAT,
     FLOAT16,
     FLOATS,
+    INT4,
     INT8,
     INT16,
     INT32,
     INT64,
+    UINT4,
     UINT8,
     UINT16,
     UINT32,
@@ -32,6 +46,9 @@ from ortwin.ref.tensor import (
 F32: Final = frozenset({FLOAT})
 F32_F16: Final = frozenset({FLOAT, FLOAT16})
 INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
+BYTES: Final = frozenset({INT8, UINT8})
+STORED: Final = BYTES | {INT32}
+STORED_21: Final = STORED | {INT16, UINT16, INT4, UINT4}
 ARITHMETIC: Final = {
     1: F32_F16,
     6: F32_F16 | {INT32, INT64},
@@ -42,7 +59,10 @@ ARITHMETIC: Final = {
 
 
 class Op:
-    """One row: dtypes maps each version to the element types computed; make builds the kernel of a node."""
+    """One row: dtypes maps each version to the element types computed; make builds the kernel of a node.
+
+    elementwise: the output has the type of input 0, and the shape that the inputs broadcast to.
+    """
 
     def __init__(
         self,
@@ -50,17 +70,23 @@ class Op:
         dtypes: dict[int, frozenset[int]],
         make: Callable[[Node], Kernel],
         domain: str = "",
+        elementwise: bool = True,
     ) -> None:
         self.domain = domain
         self.name = name
         self.dtypes = dtypes
         self.versions: tuple[int, ...] = tuple(dtypes)
         self.make = make
+        self.elementwise = elementwise
 
 
 def _floats(*versions: int, bfloat16: int) -> dict[int, frozenset[int]]:
     """float32 and float16 in all versions, bfloat16 where the schema allows it: from the version given on."""
     return {version: FLOATS if version >= bfloat16 else F32_F16 for version in versions}
+
+
+def _whole(name: str, dtypes: dict[int, frozenset[int]], make: Callable[[Node], Kernel], domain: str = "") -> Op:
+    return Op(name, dtypes, make, domain, elementwise=False)
 
 
 def _clip(node: Node) -> Kernel:
@@ -88,37 +114,47 @@ def _gelu(node: Node) -> unary.Unary:
 
 
 def _contributed_gelu(node: Node) -> unary.Unary:
-    _check_contributed(node, 1)
+    _check_contributed(node, 1, 1)
     return smooth.Gelu()
 
 
 def _quick_gelu(node: Node) -> unary.Unary:
-    _check_contributed(node, 1, "alpha")
+    _check_contributed(node, 1, 1, "alpha")
     return exponential.Swish(real(node, "alpha", binary32.round(1.702)))
 
 
 def _fast_gelu(node: Node) -> Kernel:
-    _check_contributed(node, 2)
+    _check_contributed(node, 1, 2)
     if len(node.inputs) > 1 and node.inputs[1]:
         return unary.Biased(node, exponential.GeluTanh())
     return unary.Elementwise(node, exponential.GeluTanh())
 
 
 def _bias_gelu(node: Node) -> Kernel:
-    _check_contributed(node, 2)
+    _check_contributed(node, 1, 2)
     if len(node.inputs) < 2 or not node.inputs[1]:
         raise UnsupportedError(f"{node.label}: the bias is missing")
     return unary.Biased(node, smooth.Gelu())
 
 
-def _check_contributed(node: Node, inputs: int, *attributes: str) -> None:
+def _matmul_integer_to_float(node: Node) -> Kernel:
+    _check_contributed(node, 4, 7)
+    return integer_matmul.MatMulIntegerToFloat(node)
+
+
+def _dynamic_quantize_matmul(node: Node) -> Kernel:
+    _check_contributed(node, 3, 5)
+    return integer_matmul.DynamicQuantizeMatMul(node)
+
+
+def _check_contributed(node: Node, least: int, most: int, *attributes: str) -> None:
     """UnsupportedError if a node of com.microsoft, whose schemas the reader doesn't know, is not as its schema says."""
     for name in node.attributes:
         if name not in attributes:
             raise UnsupportedError(f"{node.label}: the op has no attribute {name}")
-    if not 1 <= len(node.inputs) <= inputs or len(node.outputs) != 1:
+    if not least <= len(node.inputs) <= most or len(node.outputs) != 1:
         raise UnsupportedError(
-            f"{node.label}: the op takes 1 to {inputs} inputs and 1 output, "
+            f"{node.label}: the op takes {least} to {most} inputs and 1 output, "
             f"not {len(node.inputs)} and {len(node.outputs)}"
         )
 
@@ -164,6 +200,23 @@ _TABLE: Final = (
     _elementwise("QuickGelu", _floats(1, bfloat16=1), _quick_gelu, "com.microsoft"),
     Op("FastGelu", _floats(1, bfloat16=1), _fast_gelu, "com.microsoft"),
     Op("BiasGelu", _floats(1, bfloat16=1), _bias_gelu, "com.microsoft"),
+    _whole(
+        "QuantizeLinear",
+        dict.fromkeys((10, 13), F32 | {INT32})
+        | dict.fromkeys((19, 21), FLOATS)
+        | dict.fromkeys((23, 24, 25, 28), FLOATS | {INT32}),
+        lambda n: quant.QuantizeLinear(n),
+    ),
+    _whole(
+        "DequantizeLinear",
+        dict.fromkeys((10, 13, 19), STORED) | dict.fromkeys((21, 23, 24, 25, 28), STORED_21),
+        lambda n: quant.DequantizeLinear(n),
+    ),
+    _whole("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
+    _whole("MatMulInteger", {10: BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
+    _whole("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
+    _whole("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),
+    _whole("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

@@ -22,6 +22,8 @@ FLOAT16: Final = 10
 UINT32: Final = 12
 UINT64: Final = 13
 BFLOAT16: Final = 16
+UINT4: Final = 21
+INT4: Final = 22
 
 FLOATS: Final = frozenset({FLOAT, FLOAT16, BFLOAT16})
 """Float types that are computed with; the arithmetic is binary32's for all of them (C5)."""
@@ -67,7 +69,10 @@ _ITEM_SIZES: Final[dict[int, int]] = {
 """Bytes per element; absent: strings and element types that share a byte or leave part of it unused."""
 
 BYTE_SIZED: Final = frozenset(_ITEM_SIZES)
-"""Every element type a Tensor can hold: a whole number of bytes per element."""
+"""Every element type of a whole number of bytes per element."""
+
+NIBBLES: Final = frozenset({UINT4, INT4})
+"""Element types of 4 bits, the only others that a Tensor can hold."""
 
 
 def dtype_name(dtype: int) -> str:
@@ -83,14 +88,20 @@ def item_size(dtype: int) -> int:
     return size
 
 
+def byte_size(dtype: int, count: int) -> int:
+    """Bytes that count elements take. Elements of 4 bits lie two to a byte, the first in the low half, and an odd last
+    one leaves the high half zero: so do ONNX's raw_data and ONNX Runtime. UnsupportedError as item_size."""
+    return (count + 1) // 2 if dtype in NIBBLES else count * item_size(dtype)
+
+
 class Tensor:
-    """dtype: ONNX element type number; shape: dimensions, () for a scalar; data: ``size * item_size(dtype)`` bytes."""
+    """dtype: ONNX element type number; shape: dimensions, () for a scalar; data: ``byte_size(dtype, size)`` bytes."""
 
     def __init__(self, dtype: int, shape: tuple[int, ...], data: bytes) -> None:
         self.dtype = dtype
         self.shape = shape
         self.data = data
-        if len(data) != self.size * item_size(dtype):
+        if len(data) != byte_size(dtype, self.size):
             raise ValueError(f"{len(data)} bytes don't make a {dtype_name(dtype)} tensor of shape {shape}")
 
     @property
@@ -112,12 +123,21 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
     dtype = dtype_number(array.dtype)
     if dtype == 0:
         raise InputError(f"numpy dtype {array.dtype} has no ONNX element type")
+    if dtype in NIBBLES:
+        low = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
+        pairs = np.append(low, np.zeros(len(low) % 2, np.uint8)).reshape(-1, 2)
+        return Tensor(dtype, array.shape, (pairs[:, 0] | pairs[:, 1] << 4).tobytes())
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return Tensor(dtype, array.shape, little.tobytes())
 
 
 def to_numpy(tensor: Tensor) -> npt.NDArray[Any]:
-    """A writable copy in native byte order; bfloat16 and float8 come as ml_dtypes."""
+    """A writable copy in native byte order; bfloat16, float8 and 4-bit integers come as ml_dtypes."""
     native = onnx.helper.tensor_dtype_to_np_dtype(tensor.dtype)
+    if tensor.dtype in NIBBLES:
+        packed = np.frombuffer(tensor.data, np.uint8)
+        low = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[: tensor.size]
+        whole = low.astype(np.int8) if tensor.dtype == UINT4 else (low.astype(np.int8) ^ 8) - 8
+        return whole.reshape(tensor.shape).astype(native)
     array = np.frombuffer(tensor.data, native.newbyteorder("<")).reshape(tensor.shape)
     return array.astype(native)

@@ -238,7 +238,7 @@ def test_the_domain_has_two_spellings() -> None:
         ({"dims": dims([2**61]), "bytes": 2**63}, OVERFLOW, "does not fit in memory"),
         ({"dims": dims([2**61 - 1]), "bytes": 16}, BAD_SHAPE, f"the buffer has 16 bytes, its shape {2**63 - 4}"),
         ({"dtype": 11}, BAD_SHAPE, "the buffer has 16 bytes, its shape 32"),
-        *(({"dtype": bad}, BAD_DTYPE, "has no fixed element size") for bad in (0, -1, 8, 21, 22, 23, 25, 2**31 - 1)),
+        *(({"dtype": bad}, BAD_DTYPE, "has no fixed element size") for bad in (0, -1, 8, 23, 25, 2**31 - 1)),
     ],
     ids=str,
 )
@@ -270,7 +270,7 @@ def test_scalars_need_no_dims() -> None:
     assert relu().try_run([CTensor(f(-0.0, 5)[1:].ctypes.data, None, 0, 4, FLOAT)], lambda *_: y.ctypes.data) == OK
 
 
-@pytest.mark.parametrize("dtype", [0, -1, 8, 21, 22, 23, 25, 99])
+@pytest.mark.parametrize("dtype", [0, -1, 8, 23, 25, 99])
 def test_an_input_needs_an_element_size(dtype: int) -> None:
     plan, slot = Plan(), ctypes.c_int32(-7)
     assert call("plan_input", plan.handle, ctypes.byref(operand(dtype)), ctypes.byref(slot)) == BAD_DTYPE

@@ -178,10 +178,10 @@ def test_digests_see_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
             self.session = Session(model)
 
         def run(self, output_names: Any, feeds: Any) -> Any:
-            (y,) = self.session.run(output_names, feeds)
+            y, *more = self.session.run(output_names, feeds)
             if self.session.graph.nodes[0].label.endswith("(Sqrt-13)"):
                 y.view(np.uint8)[0] ^= 1
-            return [y]
+            return [y, *more]
 
     monkeypatch.setattr("ortwin.conformance.digests.ref.Session", Lying)
     lying = dict(digests.op_cases())

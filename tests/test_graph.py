@@ -334,7 +334,7 @@ def test_unparsable_text(tmp_path: Path) -> None:
     ("bad", "message"),
     [
         (model([RELU], initializers=[numpy_helper.from_array(np.array(["a"], dtype=object), "w")]), "'w': string"),
-        (model([RELU], initializers=[helper.make_tensor("w", TensorProto.INT4, [2], [1, 2])]), "'w': int4"),
+        (model([RELU], initializers=[helper.make_tensor("w", TensorProto.FLOAT4E2M1, [2], [1, 2])]), "'w': float4"),
         (
             model([helper.make_node("Identity", ["q"], ["r"])],
                   [helper.make_tensor_sequence_value_info("q", FLOAT, None)],
@@ -342,9 +342,9 @@ def test_unparsable_text(tmp_path: Path) -> None:
             "'q' is a sequence",
         ),
     ],
-    ids=["string", "int4", "sequence"],
+    ids=["string", "float4", "sequence"],
 )  # fmt: skip
-def test_values_that_are_no_byte_sized_tensors(bad: onnx.ModelProto, message: str) -> None:
+def test_values_that_no_tensor_can_hold(bad: onnx.ModelProto, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         load(bad)
     assert message in str(caught.value)

@@ -210,12 +210,13 @@ class Recipe:
 
 
 class Generator:
-    """Cases of a seed and a level; table: the ops to make them for. Cases of one node follow one another."""
+    """Cases of a seed and a level; table: the ops to make them for, of which the elementwise ones have cases. Cases of
+    one node follow one another."""
 
     def __init__(self, seed: int, level: str, table: Mapping[tuple[str, str], Op] = OPS) -> None:
         self.seed = seed
         self.level = level
-        self.table = {op_text(op.domain, op.name): op for op in table.values()}
+        self.table = {op_text(op.domain, op.name): op for op in table.values() if op.elementwise}
         self._recipes: dict[str, list[Recipe]] = {}
 
     @property

@@ -6,6 +6,8 @@
 #ifndef ORTWIN_KERNELS_H
 #define ORTWIN_KERNELS_H
 
+#include "kernels/products.h"
+#include "kernels/quantisers.h"
 #include "run/dtype.h"
 
 #include <stddef.h>
@@ -48,11 +50,16 @@ typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, siz
     K(gelu) K(softplus) K(mish)
 #define OW_BIASED_KERNELS(K) K(gelu_tanh) K(gelu) /* those of them that an op with a bias runs */
 #define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
+/* Executed as a whole, by run/quantised.c; of DynamicQuantizeLinear each output by itself. */
+#define OW_WHOLE_KERNELS(K) \
+    K(quantize_linear) K(dequantize_linear) \
+    K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \
+    K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul)
 /* clang-format on */
 
 typedef enum ow_kernel_id {
 #define K(name) OW_KERNEL_##name,
-    OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K)
+    OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K) OW_WHOLE_KERNELS(K)
 #undef K
         OW_KERNEL_copy, /* no arithmetic: the executor moves the bytes */
     OW_KERNEL_COUNT
@@ -62,6 +69,8 @@ typedef struct ow_kernels {
     const char *isa; /* as the file that compiled them calls itself: what is reported is what runs */
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
+    const ow_products *products;
+    const ow_quantisers *quantisers;
     ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;
 

@@ -14,6 +14,8 @@
 #define CLIP(dtype, suffix) .unary[OW_KERNEL_clip][dtype] = clip_##suffix
 #define OW_KERNEL_TABLE                   \
     {.isa = ISA_NAME,                     \
+     .products = &products,               \
+     .quantisers = &quantisers,           \
      OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
      CLIP(OW_I16, i16),                   \
      CLIP(OW_I32, i32),                   \

@@ -128,19 +128,22 @@ static OrtStatus *add_node(builder *b, const OrtNode *from) {
     ow_node_info info;
     ORT_TRY(ow_read_node(b->host, OW_allocations_build, from, &info));
     OrtStatus *status = NULL;
-    int32_t inputs[OW_MAX_INPUTS], output;
-    if (info.node.input_count > OW_MAX_INPUTS || info.node.output_count != 1) /* the claim test said so */
+    int32_t inputs[OW_MAX_INPUTS], outputs[OW_MAX_OUTPUTS];
+    if (info.node.input_count > OW_MAX_INPUTS || info.node.output_count > OW_MAX_OUTPUTS) /* the claim test said so */
         status = ORT(b->host, api, CreateStatus, (ORT_FAIL, "ortwin: a node changed between claim and Compile"));
     for (size_t k = 0; k < info.node.input_count && !status; k++)
         status = find_operand(b, info.inputs[k], &inputs[k]);
     info.node.inputs = inputs;
     if (!status)
-        status = check(b, ortwin_plan_node(b->plan, &info.node, &output, &b->error));
-    const char *name = NULL;
-    if (!status)
-        status = ORT(b->host, api, GetValueInfoName, (info.outputs[0], &name));
-    if (!status)
-        status = remember(b, name, output);
+        status = check(b, ortwin_plan_node(b->plan, &info.node, outputs, &b->error));
+    for (size_t k = 0; k < info.node.output_count && !status; k++) {
+        const char *name = NULL;
+        if (!info.outputs[k])
+            continue; /* left out */
+        status = ORT(b->host, api, GetValueInfoName, (info.outputs[k], &name));
+        if (!status)
+            status = remember(b, name, outputs[k]);
+    }
     ow_free_node(&info);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "ort/ep.h"
 
 #include "run/dtype.h"
+#include "run/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,9 +140,8 @@ OrtStatus *ow_read_tensor(const ow_host *host, const OrtValue *value, ow_room_fn
     ORT_TRY(ORT(host, api, GetTensorData, (value, &data)));
     tensor->dtype = onnx_dtype(dtype);
     tensor->data = (void *)(uintptr_t)data; /* an input: the plan only reads it */
-    tensor->bytes = ow_item_size(tensor->dtype);
     /* The host's own tensor: its size fits. A scalar has no dims, and the plan says so of what else has none. */
-    for (size_t k = 0; k < tensor->rank && tensor->dims; k++)
-        tensor->bytes *= (size_t)tensor->dims[k];
+    size_t count;
+    ow_tensor_size(tensor->dtype, tensor->dims ? tensor->rank : 0, tensor->dims, &count, &tensor->bytes);
     return NULL;
 }

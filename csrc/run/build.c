@@ -19,7 +19,7 @@ static void *alloc(ortwin_plan *plan, size_t count, size_t size) {
 }
 
 ortwin_status ow_check_tensor(const ortwin_tensor *t, const char *what, size_t index, ortwin_error *error) {
-    if (!ow_item_size(t->dtype))
+    if (!ow_is_held(t->dtype))
         return ow_fail(error, ORTWIN_BAD_DTYPE, "%s %zu: %s has no fixed element size", what, index,
                        ow_dtype_name(t->dtype));
     if (t->rank && !t->dims)
@@ -68,8 +68,10 @@ void ortwin_plan_free(ortwin_plan *plan) {
         free((void *)(uintptr_t)plan->slots[k].known.dims);
         free(plan->slots[k].constant.data);
     }
-    for (size_t k = 0; k < plan->node_count; k++)
+    for (size_t k = 0; k < plan->node_count; k++) {
         free(plan->nodes[k].label);
+        ow_pack_give(plan->nodes[k].pack, &plan->tally);
+    }
     ow_free_frames(plan);
     ow_free_cache(plan);
     ow_tally_close(&plan->tally);
@@ -129,7 +131,7 @@ ortwin_status ortwin_plan_input(ortwin_plan *plan, const ortwin_operand *what, i
         return status;
     if (!index)
         return ow_fail(error, ORTWIN_NULL_POINTER, "slot is NULL");
-    if (!ow_item_size(what->dtype))
+    if (!ow_is_held(what->dtype))
         return ow_fail(error, ORTWIN_BAD_DTYPE, "input %zu: %s has no fixed element size", plan->input_count,
                        ow_dtype_name(what->dtype));
     int32_t *inputs = grown(plan, plan->inputs, plan->input_count, &plan->input_room, sizeof *inputs);
@@ -182,6 +184,41 @@ static char *make_label(ortwin_plan *plan, const ortwin_node *what) {
     return label;
 }
 
+/* Adds what computes one output of a node. */
+static ortwin_status add_node(ortwin_plan *plan, const ortwin_node *what, const ow_resolved *resolved,
+                              const ortwin_operand *operands, const char *label, int is_part, int32_t *output_slot,
+                              ortwin_error *error) {
+    ortwin_status status;
+    int32_t rank = ow_output_rank(resolved, operands);
+    int64_t *dims = alloc(plan, rank > 0 ? (size_t)rank : 1, sizeof *dims);
+    char *own_label = alloc(plan, strlen(label) + 1, 1);
+    ow_node *nodes = grown(plan, plan->nodes, plan->node_count, &plan->node_room, sizeof *nodes);
+    ow_slot *fresh;
+    if (nodes)
+        plan->nodes = nodes;
+    if (nodes && dims && own_label) {
+        ow_output_shape(resolved, operands, dims, NULL); /* ow_resolve has asked whether they fit */
+        status = add_slot(plan, &(ortwin_operand){resolved->output, rank, dims}, &fresh, output_slot, error);
+    } else
+        status = ow_no_memory(error);
+    free(dims);
+    if (status) {
+        free(own_label);
+        return status;
+    }
+    memcpy(own_label, label, strlen(label) + 1);
+    fresh->from = FROM_NODE;
+    ow_node *added = &nodes[plan->node_count++];
+    *added = (ow_node){.resolved = *resolved,
+                       .input_count = what->input_count,
+                       .output = *output_slot,
+                       .label = own_label,
+                       .is_part = is_part};
+    for (size_t k = 0; k < OW_MAX_INPUTS; k++)
+        added->inputs[k] = k >= what->input_count || what->inputs[k] < 0 ? -1 : what->inputs[k];
+    return ORTWIN_OK;
+}
+
 ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32_t *output_slots, ortwin_error *error) {
     ortwin_status status = check_open(plan, what, error);
     if (status)
@@ -208,28 +245,12 @@ ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32
         free(label);
         return status;
     }
-    int32_t rank = ow_output_rank(&resolved, operands);
-    int64_t *dims = alloc(plan, rank > 0 ? (size_t)rank : 1, sizeof *dims);
-    ow_node *nodes = grown(plan, plan->nodes, plan->node_count, &plan->node_room, sizeof *nodes);
-    ow_slot *fresh;
-    if (nodes)
-        plan->nodes = nodes;
-    if (nodes && dims) {
-        ow_output_shape(&resolved, operands, dims, NULL); /* ow_resolve has asked whether they fit */
-        status = add_slot(plan, &(ortwin_operand){resolved.dtype, rank, dims}, &fresh, output_slots, error);
-    } else
-        status = ow_no_memory(error);
-    free(dims);
-    if (status) {
-        free(label);
-        return status;
+    for (size_t k = 0; k < what->output_count && !status; k++) {
+        ow_resolved part = ow_part(&resolved, k);
+        status = add_node(plan, what, &part, operands, label, k > 0, &output_slots[k], error);
     }
-    fresh->from = FROM_NODE;
-    ow_node *added = &nodes[plan->node_count++];
-    *added = (ow_node){resolved, what->input_count, {-1, -1, -1}, output_slots[0], label};
-    for (size_t k = 0; k < what->input_count; k++)
-        added->inputs[k] = what->inputs[k] < 0 ? -1 : what->inputs[k];
-    return ORTWIN_OK;
+    free(label);
+    return status;
 }
 
 ortwin_status ortwin_plan_output(ortwin_plan *plan, int32_t index, ortwin_error *error) {
@@ -269,20 +290,24 @@ static ortwin_status fold(ortwin_plan *plan, const ow_node *n, unsigned char **b
     *made = (ow_value){target->known.dims, (size_t)target->known.rank, 0, 0};
     if (!ow_tensor_size(target->known.dtype, made->rank, made->dims, &made->count, &made->bytes))
         return ow_fail(error, ORTWIN_OVERFLOW, "%s: the size of its output does not fit in memory", n->label);
+    ortwin_status status = ORTWIN_OK;
     ow_axis *axes = alloc(plan, made->rank, sizeof *axes);
     unsigned char *data = alloc(plan, made->bytes, 1);
     if (axes && data) {
         ow_step step;
         base[n->output] = data;
         ow_make_step(plan, n, values, axes, &step);
-        ow_run_kernel(base, &step, 0, 0, made->count);
+        if (step.kind == STEP_WHOLE && made->count)
+            status = ow_run_whole(plan, base, values, n, NULL, error);
+        else
+            ow_run_kernel(base, &step, 0, 0, made->count);
         target->from = FROM_CONSTANT;
         target->constant = (ortwin_tensor){data, target->known.dims, made->rank, made->bytes, target->known.dtype};
         *folded = 1;
     } else
         free(data);
     free(axes);
-    return ORTWIN_OK;
+    return status;
 }
 
 /* Nodes of constant operands are executed here, once and for all; what is left are the steps of a Run. */
@@ -295,7 +320,8 @@ static ortwin_status fold_constants(ortwin_plan *plan, ortwin_error *error) {
         if (plan->slots[s].from != FROM_CONSTANT)
             continue;
         base[s] = t->data;
-        values[s] = (ow_value){t->dims, t->rank, t->bytes / ow_item_size(t->dtype), t->bytes};
+        values[s] = (ow_value){t->dims, t->rank, 0, 0};
+        ow_tensor_size(t->dtype, t->rank, t->dims, &values[s].count, &values[s].bytes); /* it fits: it is there */
     }
     size_t kept = 0;
     ow_fpstate caller = ow_fpstate_enter();
@@ -304,7 +330,7 @@ static ortwin_status fold_constants(ortwin_plan *plan, ortwin_error *error) {
         if (!status && all_constant(plan, &plan->nodes[k]))
             status = fold(plan, &plan->nodes[k], base, values, &folded, error);
         if (folded) {
-            ow_count(&plan->tally, OW_nodes_folded, 1);
+            ow_count(&plan->tally, OW_nodes_folded, !plan->nodes[k].is_part);
             free(plan->nodes[k].label);
         } else
             plan->nodes[kept++] = plan->nodes[k];
@@ -331,12 +357,16 @@ ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error) {
     if (status)
         return status;
     for (size_t step = 0; step < plan->node_count; step++) {
-        const ow_node *n = &plan->nodes[step];
+        ow_node *n = &plan->nodes[step];
+        int packed = n->resolved.op->shape == OW_SHAPE_WHOLE ? ow_quantised_packed(&n->resolved.whole) : -1;
         plan->slots[n->output].step = step;
+        plan->part_count += n->is_part != 0;
+        if (packed >= 0 && plan->slots[n->inputs[packed]].from == FROM_CONSTANT)
+            n->pack = ow_quantised_pack(plan->isa->kernels, &plan->slots[n->inputs[packed]].constant, &plan->tally);
         for (size_t k = 0; k < n->input_count; k++)
             if (n->inputs[k] >= 0) {
                 plan->slots[n->inputs[k]].last_use = step;
-                plan->slots[n->inputs[k]].read = 1;
+                plan->slots[n->inputs[k]].read |= !(n->pack && (int)k == packed);
             }
     }
     for (size_t k = 0; k < plan->output_count; k++) {

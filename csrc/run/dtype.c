@@ -24,13 +24,15 @@ static const struct {
     [OW_F8E4M3FNUZ] = {"float8_e4m3fnuz", 1},
     [OW_F8E5M2] = {"float8_e5m2", 1},
     [OW_F8E5M2FNUZ] = {"float8_e5m2fnuz", 1},
-    [21] = {"uint4", 0},
-    [22] = {"int4", 0},
+    [OW_U4] = {"uint4", 0},
+    [OW_I4] = {"int4", 0},
     [23] = {"float4_e2m1fn", 0},
     [OW_F8E8M0] = {"float8_e8m0fnu", 1},
 };
 
 size_t ow_item_size(int32_t dtype) { return dtype > 0 && dtype < OW_DTYPES ? types[dtype].size : 0; }
+
+int ow_is_held(int32_t dtype) { return ow_item_size(dtype) || dtype == OW_U4 || dtype == OW_I4; }
 
 const char *ow_dtype_name(int32_t dtype) {
     return dtype > 0 && dtype < OW_DTYPES && types[dtype].name ? types[dtype].name : "unknown type";

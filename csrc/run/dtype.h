@@ -26,6 +26,8 @@ enum {
     OW_F8E4M3FNUZ = 18,
     OW_F8E5M2 = 19,
     OW_F8E5M2FNUZ = 20,
+    OW_U4 = 21,
+    OW_I4 = 22,
     OW_SHARED_DTYPES = 24, /* from here on ONNX and ONNX Runtime number differently */
     OW_F8E8M0 = 24,
     OW_DTYPES = 25
@@ -33,6 +35,8 @@ enum {
 
 /* Bytes of one element; 0 for what has no fixed whole-byte size (string, 2- and 4-bit types, unknown numbers). */
 size_t ow_item_size(int32_t dtype);
+/* Whether tensors of it can be held: elements of whole bytes, or of 4 bits. */
+int ow_is_held(int32_t dtype);
 const char *ow_dtype_name(int32_t dtype);
 
 #endif

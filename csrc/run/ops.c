@@ -21,6 +21,11 @@
     (F32 | F16 | BF16 | INTEGERS | BIT(OW_BOOL) | BIT(OW_F64) | BIT(OW_C64) | BIT(OW_C128) | BIT(OW_F8E4M3FN) | \
      BIT(OW_F8E4M3FNUZ) | BIT(OW_F8E5M2) | BIT(OW_F8E5M2FNUZ) | BIT(OW_F8E8M0))
 
+#define BYTES (BIT(OW_U8) | BIT(OW_I8))
+#define STORED (BYTES | BIT(OW_I32))
+#define STORED_21 (STORED | BIT(OW_U16) | BIT(OW_I16) | BIT(OW_U4) | BIT(OW_I4))
+#define I32 BIT(OW_I32)
+
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
 #define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0, NULL, NULL}
 #define ALPHA(preset) {"alpha", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, preset, NULL, NULL}
@@ -28,6 +33,11 @@
 #define GAMMA(preset) {"gamma", ORTWIN_ATTR_FLOAT, OW_TO_BETA, preset, NULL, NULL}
 #define AXIS {"axis", ORTWIN_ATTR_INT, OW_TO_AXIS, -1, NULL, NULL}
 #define SPREAD {"broadcast", ORTWIN_ATTR_INT, OW_TO_BROADCAST, 0, NULL, NULL}
+#define LINE_AXIS {"axis", ORTWIN_ATTR_INT, OW_TO_AXIS, 1, NULL, NULL}
+#define SATURATE {"saturate", ORTWIN_ATTR_INT, OW_TO_NOTHING, 1, NULL, NULL} /* of float8 */
+#define BLOCK_SIZE {"block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, 0, NULL, NULL}
+#define OUTPUT_DTYPE {"output_dtype", ORTWIN_ATTR_INT, OW_TO_OUTPUT_DTYPE, 0, NULL, NULL}
+#define PRECISION {"precision", ORTWIN_ATTR_INT, OW_TO_PRECISION, 0, NULL, NULL}
 #define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
 #define BOUNDS                                                       \
     {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
@@ -54,6 +64,12 @@ ATTRS(quick_gelu, ALPHA(0x1.b3b646p+0f)); /* RN(1.702) */
 ATTRS(limited, AXIS, SPREAD);
 ATTRS(limited_legacy, LEGACY, AXIS, SPREAD);
 ATTRS(gelu, APPROXIMATE);
+ATTRS(line, LINE_AXIS);
+ATTRS(quantize_19, LINE_AXIS, SATURATE);
+ATTRS(quantize_21, LINE_AXIS, SATURATE, BLOCK_SIZE, OUTPUT_DTYPE);
+ATTRS(quantize_23, LINE_AXIS, SATURATE, BLOCK_SIZE, OUTPUT_DTYPE, PRECISION);
+ATTRS(dequantize_21, LINE_AXIS, BLOCK_SIZE);
+ATTRS(dequantize_23, LINE_AXIS, BLOCK_SIZE, OUTPUT_DTYPE);
 
 static const ow_op table[] = {
 #define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
@@ -97,7 +113,8 @@ ortwin_status ow_fail(ortwin_error *error, ortwin_status status, const char *for
 static const char *const cost_names[] = {[OW_COST_MEMORY] = "memory",
                                          [OW_COST_LIGHT] = "light",
                                          [OW_COST_TRANSCENDENTAL] = "transcendental",
-                                         [OW_COST_COMPOSITE] = "composite"};
+                                         [OW_COST_COMPOSITE] = "composite",
+                                         [OW_COST_PRODUCT] = "product"};
 
 size_t ortwin_piece_length(const char *cost_class, size_t length, size_t row_width) {
     for (ow_cost cost = OW_COST_MEMORY; cost <= OW_COST_COMPOSITE; cost++)
@@ -117,7 +134,7 @@ int ortwin_op(size_t index, ortwin_op_row *row) {
 const char *ow_kernel_name(ow_kernel_id kernel) {
     static const char *const names[] = {
 #define K(name) [OW_KERNEL_##name] = #name,
-        OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K)
+        OW_UNARY_KERNELS(K) OW_BINARY_KERNELS(K) OW_WHOLE_KERNELS(K)
 #undef K
             [OW_KERNEL_copy] = "copy"};
     return names[kernel];
@@ -138,14 +155,35 @@ static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64
     switch (rule->to) {
     case OW_TO_ALPHA: node->params.alpha = f; break;
     case OW_TO_BETA: node->params.beta = f; break;
-    case OW_TO_AXIS: node->axis = i; break;
+    case OW_TO_AXIS: node->axis = node->whole.axis = i; break;
+    case OW_TO_BLOCK_SIZE: node->whole.block_size = i; break;
+    case OW_TO_OUTPUT_DTYPE: node->whole.output_dtype = i; break;
+    case OW_TO_PRECISION: node->whole.precision = i; break;
     case OW_TO_BROADCAST: node->broadcast = i != 0; break;
     case OW_TO_NOTHING: break;
     }
 }
 
 size_t ow_min_inputs(const ow_op *op) {
-    return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
+    switch ((int)op->kernel) {
+    case OW_KERNEL_qlinear_matmul: return 8;
+    case OW_KERNEL_matmul_integer_to_float: return 4;
+    case OW_KERNEL_dynamic_quantize_matmul: return 3;
+    case OW_KERNEL_dynamic_quantize_linear: return 1;
+    default: return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
+    }
+}
+size_t ow_outputs(const ow_op *op) { return op->kernel == OW_KERNEL_dynamic_quantize_linear ? 3 : 1; }
+
+ow_resolved ow_part(const ow_resolved *node, size_t k) {
+    static const ow_kernel_id parts[] = {OW_KERNEL_dynamic_quantize_linear, OW_KERNEL_dynamic_quantize_scale,
+                                         OW_KERNEL_dynamic_quantize_zero};
+    ow_resolved part = *node;
+    if (ow_outputs(node->op) > 1) {
+        part.kernel = part.whole.kernel = parts[k];
+        part.output = k == 1 ? OW_F32 : OW_U8;
+    }
+    return part;
 }
 
 /* The last attribute of that name, the one that counts; NULL if the node has none. */
@@ -240,6 +278,18 @@ static ortwin_status check_pair(const ow_node_view *view, const ow_resolved *mad
     return ow_output_shape(made, view->inputs, NULL, error) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
 }
 
+/* What an op that is executed as a whole asks of its operands. */
+static ortwin_status check_whole(const ow_node_view *view, ow_resolved *made, ortwin_error *error) {
+    ortwin_operand inputs[OW_QUANTISED_INPUTS] = {{0, -1, NULL}};
+    ortwin_error rule;
+    int32_t rank;
+    for (size_t k = 0; k < OW_QUANTISED_INPUTS; k++)
+        inputs[k] = k < view->node->input_count ? view->inputs[k] : (ortwin_operand){0, -1, NULL};
+    if (!ow_quantised_check(&made->whole, inputs, &made->output, &rank, NULL, &rule))
+        return ORTWIN_OK;
+    return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s", made->op->name, (int)made->op->since_version, rule.text);
+}
+
 int ow_takes_bias(const ow_op *op) { return op->shape == OW_SHAPE_BIAS || op->shape == OW_SHAPE_OPTIONAL_BIAS; }
 
 /* What an op asks of its bias, if it has one. */
@@ -271,9 +321,10 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: since_version %d is not implemented", type,
                        (int)node->since_version);
     size_t least = ow_min_inputs(op);
-    if (node->input_count < least || node->input_count > op->max_inputs || node->output_count != 1)
-        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d takes %zu to %zu inputs and 1 output, not %zu and %zu", type,
-                       (int)op->since_version, least, op->max_inputs, node->input_count, node->output_count);
+    if (node->input_count < least || node->input_count > op->max_inputs || node->output_count != ow_outputs(op))
+        return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d takes %zu to %zu inputs and %zu output%s, not %zu and %zu",
+                       type, (int)op->since_version, least, op->max_inputs, ow_outputs(op),
+                       ow_outputs(op) > 1 ? "s" : "", node->input_count, node->output_count);
     int32_t dtype = view->inputs[0].dtype;
     if (dtype == 0)
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s: the first input is missing or has no known tensor type", type);
@@ -284,7 +335,8 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     ow_resolved made;
     memset(&made, 0, sizeof made);
     made.op = op;
-    made.dtype = dtype;
+    made.dtype = made.output = dtype;
+    made.whole = (ow_quantised){.kernel = op->kernel, .since_version = op->since_version};
     ow_params *params = &made.params;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++)
         put_attr(&made, rule, rule->preset, (int64_t)rule->preset);
@@ -315,6 +367,14 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     if (op->kernel == OW_KERNEL_celu && !(params->alpha > 0.0f && params->alpha <= FLT_MAX))
         return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: alpha must be positive and finite", type,
                        (int)op->since_version);
+    if (op->shape == OW_SHAPE_WHOLE) {
+        ortwin_status status = check_whole(view, &made, error);
+        if (status)
+            return status;
+        made.kernel = kernel;
+        *resolved = made;
+        return ORTWIN_OK;
+    }
     if (ow_takes_bias(op)) {
         ortwin_status status = check_bias(view, &made, error);
         if (status)

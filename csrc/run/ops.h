@@ -4,20 +4,37 @@
 
 #include "kernels/kernels.h"
 #include "ortwin.h"
+#include "run/quantised.h"
 
-typedef enum ow_cost { OW_COST_MEMORY, OW_COST_LIGHT, OW_COST_TRANSCENDENTAL, OW_COST_COMPOSITE } ow_cost;
+typedef enum ow_cost {
+    OW_COST_MEMORY,
+    OW_COST_LIGHT,
+    OW_COST_TRANSCENDENTAL,
+    OW_COST_COMPOSITE,
+    OW_COST_PRODUCT
+} ow_cost;
 typedef enum ow_shape_rule {
     OW_SHAPE_SAME,
     OW_SHAPE_BROADCAST,
     OW_SHAPE_LIMITED,
     OW_SHAPE_BIAS,
-    OW_SHAPE_OPTIONAL_BIAS
+    OW_SHAPE_OPTIONAL_BIAS,
+    OW_SHAPE_WHOLE
 } ow_shape_rule;
 
 typedef struct ow_attr_rule {
     const char *name; /* NULL ends the list */
     int32_t type;     /* ortwin_attr_type */
-    enum { OW_TO_NOTHING, OW_TO_ALPHA, OW_TO_BETA, OW_TO_AXIS, OW_TO_BROADCAST } to;
+    enum {
+        OW_TO_NOTHING,
+        OW_TO_ALPHA,
+        OW_TO_BETA,
+        OW_TO_AXIS,
+        OW_TO_BROADCAST,
+        OW_TO_BLOCK_SIZE,
+        OW_TO_OUTPUT_DTYPE,
+        OW_TO_PRECISION
+    } to;
     float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
     const char *text, *other; /* STRING: schema default, and the other value that is implemented */
 } ow_attr_rule;
@@ -42,14 +59,19 @@ typedef struct ow_node_view {
 typedef struct ow_resolved {
     const ow_op *op;
     ow_kernel_id kernel; /* the op's, unless an attribute chose another */
-    int32_t dtype;       /* of the first input and of the output */
+    int32_t dtype;       /* of the first input */
+    int32_t output;      /* of the output */
     ow_params params;
-    int64_t axis;  /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
-    int broadcast; /* LIMITED: whether the shapes may differ */
+    int64_t axis;       /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
+    int broadcast;      /* LIMITED: whether the shapes may differ */
+    ow_quantised whole; /* WHOLE */
 } ow_resolved;
 
-/* 1 for the ops that compute with one input alone, 2 for those of two. */
+/* How many inputs the schema wants at least, and how many outputs it has. */
 size_t ow_min_inputs(const ow_op *op);
+size_t ow_outputs(const ow_op *op);
+/* The same node as what computes its output k. */
+ow_resolved ow_part(const ow_resolved *node, size_t k);
 
 /* Can this node be executed exactly as written? The first rule that says no is put into error. Both the plan and
  * the claim in ONNX Runtime ask here, so nothing is claimed that the executor would refuse. */

@@ -26,7 +26,7 @@ typedef struct ow_slot {
     size_t last_use;        /* the last step that reads it; steps are nodes, then the copies of the outputs */
     int32_t output;         /* FROM_NODE: the plan output whose buffer holds it, -1 for none */
     size_t step;            /* FROM_NODE: which makes it */
-    int read;               /* whether any step reads it */
+    int read;               /* whether any step reads it, but as a pack */
 } ow_slot;
 
 typedef struct ow_node {
@@ -35,6 +35,8 @@ typedef struct ow_node {
     int32_t inputs[OW_MAX_INPUTS]; /* slots, -1 for a missing one */
     int32_t output;                /* slot */
     char *label;                   /* "node 'clip_3' (Clip)" */
+    const ow_pack *pack;           /* of its operand that is packed ahead, NULL for none */
+    int is_part;                   /* of a node that an earlier one stands for as well */
 } ow_node;
 
 /* The shape of a value under a signature. */
@@ -53,7 +55,7 @@ typedef struct ow_place {
 
 /* One node under a signature. */
 typedef struct ow_step {
-    enum { STEP_COPY, STEP_UNARY, STEP_BOUNDED, STEP_BIASED, STEP_PAIRED, STEP_WALKED } kind;
+    enum { STEP_COPY, STEP_UNARY, STEP_BOUNDED, STEP_BIASED, STEP_PAIRED, STEP_WALKED, STEP_WHOLE } kind;
     ow_place x, b, y;
     size_t item; /* bytes of an element */
     ow_unary_fn *unary;
@@ -124,7 +126,8 @@ struct ortwin_plan {
     size_t output_count, output_room;
     int32_t *inputs; /* slots */
     size_t input_count, input_room;
-    ow_tally tally; /* of the construction */
+    size_t part_count; /* nodes that are parts */
+    ow_tally tally;    /* of the construction */
     _Atomic(ow_frame *) frames;
     ow_cached cache[OW_SIGNATURES];
     atomic_uint turn; /* whose turn it is to be evicted */
@@ -143,6 +146,9 @@ void ow_operands(const ortwin_plan *plan, const ow_node *node, const ow_value *v
                  ortwin_operand operands[OW_MAX_INPUTS]);
 /* How the node is executed on operands of these shapes. axes: room for the output's rank. */
 void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *values, ow_axis *axes, ow_step *step);
+/* Runs a STEP_WHOLE, all of it. fan: NULL for this thread alone. */
+ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
+                           const ow_node *node, const ow_fan *fan, ortwin_error *error);
 /* Runs one node's kernel for elements begin to begin + count of its output. Serial, and free of any state but what it
  * is given: pieces of one step may run in any order, or at once in a lane each. */
 void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane, size_t begin, size_t count);

@@ -69,11 +69,32 @@ void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane,
     case STEP_BIASED: run_biased(step, x, b, y, begin, count); break;
     case STEP_PAIRED: step->binary(x, step->x_step, b, step->b_step, y, count); break;
     case STEP_WALKED: run_walked(step, x, b, y, begin, count); break;
+    case STEP_WHOLE: break; /* not by pieces: ow_run_whole */
     case STEP_COPY:
         if (y != x)
             memcpy(y, x, count * step->item);
         break;
     }
+}
+
+ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
+                           const ow_node *node, const ow_fan *fan, ortwin_error *error) {
+    ortwin_tensor tensors[OW_MAX_INPUTS];
+    const ortwin_tensor *inputs[OW_MAX_INPUTS] = {NULL};
+    for (size_t k = 0; k < OW_MAX_INPUTS; k++) {
+        int32_t s = node->inputs[k];
+        if (s < 0)
+            continue;
+        tensors[k] =
+            (ortwin_tensor){base[s], values[s].dims, values[s].rank, values[s].bytes, plan->slots[s].known.dtype};
+        inputs[k] = &tensors[k];
+    }
+    const ow_value *v = &values[node->output];
+    ortwin_tensor y = {base[node->output], v->dims, v->rank, v->bytes, plan->slots[node->output].known.dtype};
+    ortwin_error rule;
+    ortwin_status status =
+        ow_quantised_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, fan, &y, &rule);
+    return status ? ow_fail(error, status, "%s: %s", node->label, rule.text) : ORTWIN_OK;
 }
 
 /* ---- pieces ---- */
@@ -109,7 +130,18 @@ static int fan_out(ow_frame *frame, size_t count, size_t cut, ortwin_task_fn tas
     return ow_fan_out(&(ow_team){frame->plan->threads, frame->pool}, pieces_of(count, cut), task, work, &frame->tally);
 }
 
-static void run_segment(ow_frame *frame, const ow_segment *segment) {
+static int fan_whole(void *context, size_t count, void (*task)(void *user, size_t index), void *user) {
+    ow_frame *frame = context;
+    return ow_fan_out(&(ow_team){frame->plan->threads, frame->pool}, count, task, user, &frame->tally);
+}
+
+static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
+    const ow_step *first = frame->signature->steps + segment->first;
+    ow_fan fan = {fan_whole, frame};
+    if (first->kind == STEP_WHOLE)
+        return segment->count
+                   ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, &fan, error)
+                   : ORTWIN_OK;
     size_t count = segment->count, cut = segment->cut, pieces = pieces_of(count, segment->piece);
     segment_work work = {frame, segment};
     if (fan_out(frame, count, cut, run_cut, &work)) {
@@ -121,6 +153,7 @@ static void run_segment(ow_frame *frame, const ow_segment *segment) {
         ow_count(&frame->tally, OW_chains, 1);
         ow_count(&frame->tally, OW_chain_pieces, pieces);
     }
+    return ORTWIN_OK;
 }
 
 /* ---- inputs and outputs ---- */
@@ -163,10 +196,13 @@ static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned cha
     const ow_value *values = frame->signature->values;
     size_t bytes = values[plan->outputs[k]].bytes;
     size_t step = ow_is_copied(plan, k) ? plan->node_count + k : plan->slots[plan->outputs[k]].step;
+    /* What is executed as a whole may not write where it reads. */
+    size_t free_from =
+        step < plan->node_count && plan->nodes[step].resolved.op->shape == OW_SHAPE_WHOLE ? step : step + 1;
     for (size_t j = 0; j < plan->input_count; j++) {
         const ortwin_tensor *in = &frame->inputs[j];
         if (overlaps(written[k], bytes, in->data, in->bytes) &&
-            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use > step))
+            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use >= free_from))
             return ow_fail(error, ORTWIN_OVERLAP, "output %zu overlaps input %zu and is not an exact in-place use", k,
                            j);
     }
@@ -255,13 +291,15 @@ ortwin_status ow_plan_execute(ow_frame *frame, const ortwin_host *pool, ortwin_o
     ow_end(plan->trace, OW_PHASE_outputs, begin);
     begin = ow_begin(plan->trace);
     ow_fpstate caller = ow_fpstate_enter();
-    for (size_t k = 0; k < frame->signature->segment_count; k++)
-        run_segment(frame, &frame->signature->segments[k]);
+    for (size_t k = 0; k < frame->signature->segment_count && !status; k++)
+        status = run_segment(frame, &frame->signature->segments[k], error);
     ow_fpstate_leave(caller);
+    if (status)
+        return status;
     copy_outputs(frame);
     ow_end(plan->trace, OW_PHASE_kernels, begin);
     ow_count(&frame->tally, OW_runs, 1);
-    ow_count(&frame->tally, OW_nodes_executed, plan->node_count);
+    ow_count(&frame->tally, OW_nodes_executed, plan->node_count - plan->part_count);
     return ORTWIN_OK;
 }
 

@@ -7,7 +7,8 @@
 #include "run/trace.h"
 
 enum {
-    OW_MAX_INPUTS = 3,   /* of one node: the widest op of ops.def */
+    OW_MAX_INPUTS = 8, /* of one node: the widest op of ops.def */
+    OW_MAX_OUTPUTS = 3,
     OW_STACKED_RANK = 8, /* a shape of this rank or less finds room in the frame */
 };
 

@@ -8,6 +8,8 @@ static int64_t dim(const ortwin_operand *operand, int64_t axis) { return operand
 static int differ(int64_t m, int64_t n) { return m >= 0 && n >= 0 && m != n; }
 
 int32_t ow_output_rank(const ow_resolved *node, const ortwin_operand *inputs) {
+    if (node->op->shape == OW_SHAPE_WHOLE)
+        return ow_quantised_rank(&node->whole, inputs);
     if (node->op->shape != OW_SHAPE_BROADCAST)
         return inputs[0].rank;
     if (inputs[0].rank < 0 || inputs[1].rank < 0)
@@ -74,6 +76,10 @@ static int64_t either(int64_t m, int64_t n) {
 ortwin_status ow_output_shape(const ow_resolved *node, const ortwin_operand *inputs, int64_t *dims,
                               ortwin_error *error) {
     const ortwin_operand *a = &inputs[0], *b = &inputs[1];
+    if (node->op->shape == OW_SHAPE_WHOLE) {
+        int32_t dtype, rank;
+        return ow_quantised_check(&node->whole, inputs, &dtype, &rank, dims, error);
+    }
     if (node->op->shape == OW_SHAPE_BROADCAST) {
         int32_t rank = ow_output_rank(node, inputs);
         for (int32_t k = 0; k < rank; k++) {
@@ -99,7 +105,7 @@ ortwin_status ow_output_shape(const ow_resolved *node, const ortwin_operand *inp
 }
 
 int ow_tensor_size(int32_t dtype, size_t rank, const int64_t *dims, size_t *count, size_t *bytes) {
-    size_t total = ow_item_size(dtype);
+    size_t item = ow_item_size(dtype), total = item ? item : 1;
     int empty = 0, overflow = 0;
     for (size_t k = 0; k < rank; k++) {
         if (dims[k] == 0)
@@ -107,8 +113,8 @@ int ow_tensor_size(int32_t dtype, size_t rank, const int64_t *dims, size_t *coun
         else if (!overflow)
             overflow = __builtin_mul_overflow(total, (size_t)dims[k], &total);
     }
-    *bytes = empty ? 0 : total;
-    *count = empty ? 0 : total / ow_item_size(dtype);
+    *bytes = empty ? 0 : item ? total : total / 2 + total % 2; /* 4-bit elements lie two to a byte */
+    *count = empty ? 0 : item ? total / item : total;
     return empty || (!overflow && total <= PTRDIFF_MAX);
 }
 

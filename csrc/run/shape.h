@@ -12,7 +12,7 @@ int32_t ow_output_rank(const ow_resolved *node, const ortwin_operand *inputs);
 ortwin_status ow_output_shape(const ow_resolved *node, const ortwin_operand *inputs, int64_t *dims,
                               ortwin_error *error);
 
-/* The bytes of a tensor, and its elements; 0 if they do not fit in memory's address range. */
+/* The bytes of a tensor of a type that ow_is_held, and its elements; 0 if they do not fit in memory's address range. */
 int ow_tensor_size(int32_t dtype, size_t rank, const int64_t *dims, size_t *count, size_t *bytes);
 
 /* One axis of a walk over an output, and how many elements each operand moves for one step along it. */

@@ -75,6 +75,13 @@ void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *
     step->width = 1;
     step->x = (ow_place){x, (uint32_t)item, 0};
     step->y = (ow_place){(uint32_t)node->output, (uint32_t)item, 0};
+    if (r->op->shape == OW_SHAPE_WHOLE) { /* no operand moves along with the output */
+        size_t whole = ow_item_size(r->output);
+        step->kind = STEP_WHOLE;
+        step->item = whole ? whole : 1;
+        step->x.item = step->y.item = 0;
+        return;
+    }
     step->unary = plan->isa->kernels->unary[r->kernel][r->dtype];
     step->binary = plan->isa->kernels->binary[r->kernel][r->dtype];
     step->kind = r->kernel == OW_KERNEL_copy ? STEP_COPY : STEP_UNARY;
@@ -118,6 +125,8 @@ static size_t common_multiple(size_t m, size_t n) {
 static size_t find_cut(const ow_signature *made, const ow_segment *s) {
     ow_cost cost = OW_COST_MEMORY;
     size_t width = 1;
+    if (made->steps[s->first].kind == STEP_WHOLE)
+        return s->count; /* it cuts itself */
     for (size_t k = s->first; k < s->end; k++) {
         const ow_step *step = &made->steps[k];
         cost = step->node->resolved.op->cost > cost ? step->node->resolved.op->cost : cost;
@@ -126,12 +135,13 @@ static size_t find_cut(const ow_signature *made, const ow_segment *s) {
     return ow_piece_length(s->count, cost, width);
 }
 
-/* Joins steps whose outputs have one shape. All ops of the table are elementwise; one that is not must stand alone. */
+/* Joins steps whose outputs have one shape, unless they are executed as a whole: such a one stands alone. */
 static void make_segments(const ortwin_plan *plan, ow_signature *made) {
     for (size_t k = 0; k < plan->node_count; k++) {
         const ow_value *y = &made->values[plan->nodes[k].output];
         ow_segment *last = made->segment_count ? &made->segments[made->segment_count - 1] : NULL;
-        if (!last || !same_shape(&made->values[plan->nodes[last->first].output], y)) {
+        if (!last || made->steps[k].kind == STEP_WHOLE || made->steps[last->first].kind == STEP_WHOLE ||
+            !same_shape(&made->values[plan->nodes[last->first].output], y)) {
             last = &made->segments[made->segment_count++];
             *last = (ow_segment){k, k, y->count, y->count, y->count};
         }
@@ -176,7 +186,8 @@ static ortwin_status fill(const ortwin_plan *plan, const ortwin_tensor *inputs, 
         const ortwin_tensor *t = slot->from == FROM_INPUT ? &inputs[slot->input] : &slot->constant;
         if (slot->from == FROM_NODE)
             continue;
-        made->values[s] = (ow_value){t->dims, t->rank, t->bytes / ow_item_size(slot->known.dtype), t->bytes};
+        made->values[s] = (ow_value){t->dims, t->rank, 0, 0};
+        ow_tensor_size(slot->known.dtype, t->rank, t->dims, &made->values[s].count, &made->values[s].bytes);
         if (slot->from == FROM_INPUT) {
             if (t->rank)
                 memcpy(dims, t->dims, t->rank * sizeof *dims);

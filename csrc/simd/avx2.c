@@ -12,6 +12,7 @@
 #endif
 
 #include "simd/avx2.h"
+#include "simd/dot_avx2.h"
 
 #include "kernels/clip.h"
 #include "kernels/unary.h"
@@ -21,7 +22,9 @@
 #include "kernels/logarithm.h"
 #include "kernels/smooth.h"
 
+#include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/quantise.h"
 #include "kernels/rows.h"
 
 #include "kernels/binary.h"

@@ -13,6 +13,7 @@
 #endif
 
 #include "simd/avx512.h"
+#include "simd/dot_avx512.h"
 
 #include "kernels/clip.h"
 #include "kernels/unary.h"
@@ -22,7 +23,9 @@
 #include "kernels/logarithm.h"
 #include "kernels/smooth.h"
 
+#include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/quantise.h"
 #include "kernels/rows.h"
 
 #include "kernels/binary.h"

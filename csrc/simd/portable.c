@@ -1,5 +1,6 @@
 /* Kernels in plain C, for any CPU. */
 #include "simd/portable.h"
+#include "simd/dot_portable.h"
 
 #include "kernels/kernels.h"
 
@@ -11,7 +12,9 @@
 #include "kernels/logarithm.h"
 #include "kernels/smooth.h"
 
+#include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/quantise.h"
 #include "kernels/rows.h"
 
 #include "kernels/binary.h"
