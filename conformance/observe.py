@@ -41,8 +41,8 @@ class Observed:
 
     executed: nodes the provider executed in the run, or folded before it, by the library's own counters. unobserved:
     how many of them have no observation (bodies of Loop and Scan). unmatched: by op, nodes the provider claims in a
-    session on the model itself at this optimisation level, but not in the copy that was run. others: by op, nodes of the
-    model, functions inlined, that have no observation: other providers have them, or the optimiser took them away.
+    session on the model itself at this optimisation level, but not in the copy that was run. others: by op, nodes of
+    the model, functions inlined, that have no observation: other providers have them, or the optimiser took them away.
     """
 
     model: onnx.ModelProto

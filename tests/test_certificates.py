@@ -178,6 +178,11 @@ def test_every_instruction_set_matches(relu: Certificate, verify: Verify) -> Non
     assert [(row["arm"], row["result"]) for row in rows if row["arm"] in AVAILABLE] == [(a, "match") for a in AVAILABLE]
 
 
+def test_a_part_is_called_a_part(capsys: Capture) -> None:
+    assert cli.main(["verify", "Relu", "--isa", ISA, "--blocks", "3:5"]) == 0
+    assert "2 of 256 blocks only" in capsys.readouterr().out
+
+
 def test_the_reference_matches(relu: Certificate, verify: Verify) -> None:
     assert verify(relu, "--isa", REFERENCE)[0] == 0
 

@@ -49,12 +49,14 @@ def test_compares_what_the_provider_executed(capsys: Capture, tmp_path: Path) ->
     assert all(row["differing"] == dict.fromkeys(ARMS, 0) for row in result["rows"])
     assert list(result["arms"]) == ["ref", *fast.isas()]
     assert (result["executed"], result["unobserved"], result["unmatched"]) == (2, 0, {})
+    assert result["others"] == {"Shrink": 1}
     assert result["agree"] is True
     # the provider's run, and one per node on each instruction set
     assert fast.counters()["nodes_executed"] - before == 2 + 2 * (len(ARMS) - 1)
     code, out, err = invoke(capsys, "check", path)
     assert (code, err) == (0, "")
     assert "assumed size 1 for N" in out
+    assert "not compared, as other providers have them or the optimiser took them away: 1 Shrink" in out
     (line,) = [line for line in out.splitlines() if "Sqrt" in line]
     assert line.split()[:4] == ["two.onnx", "Sqrt", "1", "1"]
     assert line.split().count("equal") == len(ARMS)
