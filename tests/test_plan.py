@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import numpy_helper
 
 from models import FLOAT, Array, assert_bits, node, of_nodes, oracle, python, sample, value
-from ortwin.fast import Session, counters, ort_session
+from ortwin.fast import LibraryError, Session, counters, ort_session
 from ortwin.ref import Session as RefSession
 from test_c_api import Plan, f, operand, tensor, text
 
@@ -363,3 +364,21 @@ def test_a_trace_at_the_end_of_a_session(make: str) -> None:
     assert lines["run"][0] == lines["kernels"][0] == "5"
     for asked in ({}, {"ORTWIN_TRACE": "0"}, {"ORTWIN_TRACE": ""}):
         assert traced(TRACED.format(make=make), **asked) == ""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n", [1025, 300_000])
+def test_an_output_in_place_of_what_another_piece_still_reads_is_refused(n: int, threads: int) -> None:
+    """Both nodes run piece by piece in turns, and the sum reads all of j for each of its two rows."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g (int64[1, {n}] j, int64[2, 1] k, float[2, {n}] x) => '
+        f"(int64[2, {n}] s, float[2, {n}] y) {{ s = Add(j, k) y = Relu(x) }}"
+    )
+    feeds = {"j": np.arange(n).reshape(1, -1), "k": np.array([[1], [2]]), "x": np.ones((2, n), np.float32)}
+    session = Session(model, threads)
+    in_j = feeds["j"].view(np.float32).reshape(2, n)
+    with pytest.raises(LibraryError, match="output 1 overlaps input 0 and is not an exact in-place use"):
+        session.run_into({"s": np.empty((2, n), np.int64), "y": in_j}, feeds)
+    s = np.empty((2, n), np.int64)
+    session.run_into({"s": s, "y": feeds["x"]}, feeds)  # exact, and in turns
+    assert (s == feeds["j"] + feeds["k"]).all()

@@ -188,8 +188,26 @@ static int overlaps(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return a_bytes && b_bytes && p < q + b_bytes && q < p + a_bytes;
 }
 
+/* Whether the steps that take turns with `step` read the slot, if at all, only where they write: element by element, in
+ * elements of `item` bytes. Another piece could overwrite whatever else they read. */
+static int is_read_in_step(const ow_signature *signature, size_t step, int32_t slot, size_t item) {
+    const ow_segment *segment = signature->segments;
+    while (step >= segment->end)
+        segment++;
+    if (segment->count <= segment->piece && segment->count <= segment->cut)
+        return 1; /* a single piece: nobody takes turns */
+    for (const ow_step *s = signature->steps + segment->first; s < signature->steps + segment->end; s++)
+        for (size_t k = 0; k < s->node->input_count; k++) {
+            const ow_place *place = k == 0 ? &s->x : &s->b;
+            if (s->node->inputs[k] == slot && (k > 1 || place->slot != (uint32_t)slot || place->item != item))
+                return 0;
+        }
+    return 1;
+}
+
 /* The buffer of output k may be exactly an input's, when nothing reads that input after the step that writes (kernels
- * allow y == x); any other overlap with an input or with an earlier output is refused. */
+ * allow y == x), and what takes turns with it reads the input in step; any other overlap with an input or with an
+ * earlier output is refused. */
 static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned char *const *written,
                                    ortwin_error *error) {
     const ortwin_plan *plan = frame->plan;
@@ -202,7 +220,9 @@ static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned cha
     for (size_t j = 0; j < plan->input_count; j++) {
         const ortwin_tensor *in = &frame->inputs[j];
         if (overlaps(written[k], bytes, in->data, in->bytes) &&
-            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use >= free_from))
+            (written[k] != in->data || bytes != in->bytes || plan->slots[plan->inputs[j]].last_use >= free_from ||
+             (step < plan->node_count && !is_read_in_step(frame->signature, step, plan->inputs[j],
+                                                          ow_item_size(plan->slots[plan->outputs[k]].known.dtype)))))
             return ow_fail(error, ORTWIN_OVERLAP, "output %zu overlaps input %zu and is not an exact in-place use", k,
                            j);
     }
