@@ -52,7 +52,7 @@ def execute(args: argparse.Namespace) -> Executed:
     return Executed(assigned, executed, folded)
 
 
-def offers(path: str, level: str = "as-written") -> list[dict[str, Any]]:
+def offers(path: str, level: str = "as-written", isa: str | None = None) -> list[dict[str, Any]]:
     """Per node offered to the provider at this optimisation level, in the order offered: graph, node, domain, op,
     since_version, isa, claimed, reason; of a claimed one group, kernel, constant_operands, runtime_operands.
 
@@ -62,7 +62,7 @@ def offers(path: str, level: str = "as-written") -> list[dict[str, Any]]:
     copies.name_nodes(model)
     with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:
         report = Path(scratch) / "report.jsonl"
-        session = copies.provider_session(model, Path(path).absolute().parent, level, report=report)
+        session = copies.provider_session(model, Path(path).absolute().parent, level, isa=isa, report=report)
         lines = report.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if report.exists() else []
         del session
     found: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -75,7 +75,7 @@ def offers(path: str, level: str = "as-written") -> list[dict[str, Any]]:
 
 def command(args: argparse.Namespace) -> int:
     """Runs the command."""
-    found = offers(args.model, args.graph_optimization)
+    found = offers(args.model, args.graph_optimization, args.isa)
     claimed = Counter(_op(offer) for offer in found if offer["claimed"])
     declined = Counter(_op(offer) for offer in found if not offer["claimed"])
     ops = sorted(claimed.keys() | declined.keys())

@@ -5,6 +5,7 @@ onnxruntime is an extra (`pip install ortwin[ort]`); it is imported when first n
 
 from __future__ import annotations
 
+import contextlib
 import json
 import operator
 import os
@@ -118,7 +119,7 @@ def ort_session(
 
     OrtwinError: onnxruntime is missing or too old; LibraryError: a bad argument; UnsupportedError: without
     cpu_fallback, a node was declined (the message names nodes and rules). Other errors of ONNX Runtime are passed on
-    as they are.
+    as they are; those about isa and report quote the provider's sentence.
     """
     ort = onnxruntime()
     if graph_optimization not in LEVELS:
@@ -146,6 +147,8 @@ def ort_session(
         provider["isa"] = isa
     with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:
         told = Path(report) if report is not None else Path(scratch, "report.jsonl")
+        with contextlib.suppress(OSError):  # ONNX Runtime's error will quote what is wrong with the path
+            told.unlink(missing_ok=True)  # what an earlier session left there says nothing of this one
         if report is not None or not cpu_fallback:
             provider["report"] = str(told)
         options.add_provider_for_devices(devices, provider)

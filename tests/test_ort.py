@@ -379,6 +379,20 @@ def reports(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def test_an_earlier_report_says_nothing_of_this_session(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    declined = of_nodes([node("Det", ["x"], "y")], [value("x", FLOAT, [2, 2])], [value("y", FLOAT, [])])
+    with pytest.raises(UnsupportedError, match="Det"):
+        session(declined, report=path)
+    assert "Det" in path.read_text(encoding="utf-8")
+    good = of_nodes([node("Relu", ["x"], "y")], [value("x")], [value("y")])
+    with pytest.raises(Exception, match="isa 'sse' is unknown"):
+        session(good, report=path, isa="sse")
+    path.write_text("no JSON\n", encoding="utf-8")
+    session(good, report=path)
+    assert [offer["op"] for offer in reports(path)] == ["Relu"]
+
+
 @pytest.mark.parametrize(
     ("op", "opset", "dtype", "reason"),
     [
