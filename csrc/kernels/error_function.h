@@ -5,7 +5,7 @@ static const ow_segments erf_segments = SEGMENTS(ERF_SEGMENTS);
 
 /* erf |x| by 25 segments: v = |x| + 1/2, whose octave and first three mantissa bits name the segment; c0 + t q(t),
  * t = |x| - centre, at a centre where erf is within 0.002 ulp of c0. Below 1/8 the term that stands alone is |x|
- * itself, which also keeps it monotone. From 3.92 on the value rounds to 1. Error: 0.621 ulp; monotone, odd, within
+ * itself, which also keeps it monotone. From 3.92 on the value rounds to 1. Error: 0.639 ulp; monotone, odd, within
  * [-1, 1]. */
 UNARY(erf) {
     UNUSED_ATTRIBUTES;
