@@ -339,7 +339,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     made.whole = (ow_quantised){.kernel = op->kernel, .since_version = op->since_version};
     ow_params *params = &made.params;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++)
-        put_attr(&made, rule, rule->preset, (int64_t)rule->preset);
+        put_attr(&made, rule, rule->preset, rule->type == ORTWIN_ATTR_INT ? (int64_t)rule->preset : 0);
     for (size_t k = 0; k < node->attr_count; k++) {
         const ortwin_attr *attr = &node->attrs[k];
         const ow_attr_rule *rule = op->attrs;
