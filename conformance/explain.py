@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ortwin.conformance import copies, ortvalues
+from ortwin.conformance.conform.case import op_text
 from ortwin.conformance.inputs import make_feeds, read_model
 from ortwin.conformance.tables import say, table, write_json
 from ortwin.fast.library import counters
@@ -116,7 +117,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _op(offer: dict[str, Any]) -> str:
-    return f"{offer['domain']}.{offer['op']}" if offer["domain"] else str(offer["op"])
+    return op_text(offer["domain"], offer["op"])
 
 
 def _how(offer: dict[str, Any]) -> list[str]:

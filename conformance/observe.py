@@ -15,6 +15,7 @@ import onnx
 import onnx.numpy_helper
 
 from ortwin.conformance import copies, halves, ortvalues
+from ortwin.conformance.conform.case import op_text
 from ortwin.conformance.expose import expose
 from ortwin.fast.library import LibraryError, counters
 
@@ -32,7 +33,7 @@ class Observation:
     @property
     def op(self) -> str:
         """The op as tables show it."""
-        return named(self.node)
+        return op_text(self.node.domain, self.node.op_type)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def observe(
         copy.CopyFrom(model)
         copy = copies.inline(copy)
         copies.name_nodes(copy)
-        written = Counter(named(node) for node in copies.nodes(copy))
+        written = Counter(op_text(node.domain, node.op_type) for node in copies.nodes(copy))
         claimed = copies.claims(copies.provider_session(copy, folder, level))
         names = {node.name for node in copies.nodes(copy)}
         chosen = {name for name, _, _ in claimed}
@@ -110,11 +111,6 @@ def observe(
     lost = Counter(op for _, _, op in claimed) - Counter(op for _, _, op in present)
     others = written - Counter(observation.op for observation in observations)
     return Observed(copy, tuple(observations), executed, executed - len(observations), dict(lost), dict(others))
-
-
-def named(node: onnx.NodeProto) -> str:
-    """A node's op as tables show it."""
-    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
 
 
 def _constants(model: onnx.ModelProto, folder: Path) -> dict[str, Array]:
