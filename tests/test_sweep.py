@@ -331,6 +331,18 @@ def test_monotone_across_chunk_borders() -> None:
     assert record.measures.not_rounded == 1
 
 
+def test_arms_that_share_a_hash() -> None:
+    """The digests of arms that are swept together are those of the arms alone, wherever they part."""
+    x = floats(np.array([63 * BLOCK, 63 * BLOCK + 5 * CHUNK + 7, 64 * BLOCK - 1]))
+    case = find("Relu")
+    plain = arms.make(ISA, case)
+    wrong = [Wrapped(plain, at(float(value), next_to(float(value), 0))) for value in x]
+    together = blocks.sweep_block(63, [plain, *wrong, plain], None)
+    alone = [blocks.sweep_block(63, [arm], None)[0] for arm in (plain, *wrong)]
+    assert [record.digest for record in together] == [record.digest for record in [*alone, alone[0]]]
+    assert len({record.digest for record in alone}) == 4
+
+
 # State, shards, merging
 
 
