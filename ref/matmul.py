@@ -22,69 +22,68 @@ from ortwin.ref.binary32 import add, fma, mul
 from ortwin.ref.elements import float_tensor, floats_of
 from ortwin.ref.graph import Node, Value
 from ortwin.ref.kernel import Kernel, integer, real
-from ortwin.ref.matmul_shape import Shape, indices, product_rule, product_shape, swapped, unidirectional_rule
+from ortwin.ref.matmul_shape import Layout, Shape, indices, product_rule, product_shape, swapped, unidirectional_rule
 from ortwin.ref.tensor import FLOATS, Tensor, dtype_name, item_size
 
 BLOCK: Final = 256
 """Values of k whose products are summed in one chain: part of the definition of the result, not a matter of speed."""
 
 
-def inner_product(a: vec[float], row: i64, b: vec[float], column: i64, inner: i64) -> float:
-    """The sum over k of a[row * inner + k] * b[column * inner + k], binary32 (C6)."""
-    total = 0.0
-    p: i64 = row * inner
-    q: i64 = column * inner
-    first: i64 = 0
-    while first < inner:
-        last: i64 = min(first + BLOCK, inner)
-        block = 0.0
-        k = first
-        while k < last:
-            block = fma(a[p + k], b[q + k], block)
-            k += 1
-        total = block if first == 0 else add(total, block)  # 0.0 + block would lose a -0.0
-        first = last
-    return total
+class Product(Layout):
+    """A product A * B to be summed up, row by row; of a vector as of the one row or column that it is."""
 
-
-def whole_inner_product(a: vec[i64], row: i64, b: vec[i64], column: i64, inner: i64) -> int:
-    """The same sum of integers, exact."""
-    total: int = 0
-    for k in range(inner):
-        total += int(a[row * inner + k]) * int(b[column * inner + k])
-    return total
-
-
-class Product:
-    """A product A * B to be summed up. Tensors are rows [..., M, K] or [K] of A and columns [..., N, K] or [K] of B,
-    so that both factors of a sum lie side by side in memory."""
-
-    def __init__(self, rows: Tensor, columns: Tensor) -> None:
-        self.rows = rows
-        self.columns = columns
-        shape = product_shape(rows.shape, swapped(columns.shape))
-        assert shape is not None
-        self.shape: tuple[int, ...] = tuple(dim for dim in shape if isinstance(dim, int))
-        a = rows.shape if len(rows.shape) > 1 else (1, *rows.shape)
-        b = columns.shape if len(columns.shape) > 1 else (1, *columns.shape)
-        batch = self.shape[: max(len(a), len(b)) - 2]
-        elements = (*batch, a[-2], b[-2])
-        self.inner: i64 = a[-1]
-        self.row = indices((*a[:-2], a[-2], 1), elements)  # of each element of the product, in C order
-        self.column = indices((*b[:-2], 1, b[-2]), elements)
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        super().__init__(a.shape, b.shape)
+        self.a = a
+        self.b = b
 
     def sums(self) -> vec[float]:
-        """The sums, of tensors of floats."""
-        a, b = floats_of(self.rows), floats_of(self.columns)
+        """The sums of tensors of floats, in C order."""
+        a, b = floats_of(self.a), floats_of(self.b)
         found = vec[float]()
-        for e in range(len(self.row)):
-            found = append(found, inner_product(a, self.row[e], b, self.column[e], self.inner))
+        for matrix in range(len(self.a_matrix)):
+            for m in range(self.rows):
+                a_from: i64 = (self.a_matrix[matrix] * self.rows + m) * self.inner
+                b_from: i64 = self.b_matrix[matrix] * self.inner * self.columns
+                for total in row_sums(a, a_from, b, b_from, self.inner, self.columns):
+                    found = append(found, total)
         return found
 
     def whole_sums(self) -> list[int]:
-        """The sums, of tensors of integers."""
-        a, b = residues_of(self.rows), residues_of(self.columns)
-        return [whole_inner_product(a, self.row[e], b, self.column[e], self.inner) for e in range(len(self.row))]
+        """The sums of tensors of integers, exact."""
+        a, b = residues_of(self.a), residues_of(self.b)
+        found: list[int] = []
+        for matrix in range(len(self.a_matrix)):
+            for m in range(self.rows):
+                a_from: i64 = (self.a_matrix[matrix] * self.rows + m) * self.inner
+                b_from: i64 = self.b_matrix[matrix] * self.inner * self.columns
+                for n in range(self.columns):
+                    total: int = 0
+                    for k in range(self.inner):
+                        total += int(a[a_from + k]) * int(b[b_from + k * self.columns + n])
+                    found.append(total)
+        return found
+
+
+def row_sums(a: vec[float], a_from: i64, b: vec[float], b_from: i64, inner: i64, columns: i64) -> vec[float]:
+    """The sum over k of a[a_from + k] * b[b_from + k * columns + n] for each column n (C6).
+
+    The columns take turns, which changes nothing for any of them: each waits less for its own last step.
+    """
+    totals = vec[float]([0.0] * int(columns))
+    first: i64 = 0
+    while first < inner:
+        last: i64 = min(first + BLOCK, inner)
+        block = vec[float]([0.0] * int(columns))
+        for k in range(first, last):
+            factor = a[a_from + k]
+            row: i64 = b_from + k * columns
+            for n in range(columns):
+                block[n] = fma(factor, b[row + n], block[n])
+        for n in range(columns):
+            totals[n] = block[n] if first == 0 else add(totals[n], block[n])  # 0.0 + -0.0 would be 0.0
+        first = last
+    return totals
 
 
 def residues_of(tensor: Tensor) -> vec[i64]:
@@ -110,15 +109,11 @@ def residue_tensor(dtype: int, shape: tuple[int, ...], values: list[int]) -> Ten
     return Tensor(dtype, shape, writer.getvalue())
 
 
-def transposed(tensor: Tensor) -> Tensor:
-    """The last two dimensions exchanged; a vector stays as it is."""
-    if len(tensor.shape) < 2:
-        return tensor
-    shape = swapped(tensor.shape)
-    assert shape is not None
-    sizes = tuple(dim for dim in shape if isinstance(dim, int))
-    data = np.frombuffer(tensor.data, np.uint8).reshape((*tensor.shape, item_size(tensor.dtype)))
-    return Tensor(tensor.dtype, sizes, data.swapaxes(-3, -2).tobytes())
+def transposed(matrix: Tensor) -> Tensor:
+    """The matrix with rows and columns exchanged."""
+    rows, columns = matrix.shape
+    data = np.frombuffer(matrix.data, np.uint8).reshape(rows, columns, item_size(matrix.dtype))
+    return Tensor(matrix.dtype, (columns, rows), data.swapaxes(0, 1).tobytes())
 
 
 class MatMul(Kernel):
@@ -143,7 +138,7 @@ class MatMul(Kernel):
         a, b = inputs[0], inputs[1]
         assert a is not None
         assert b is not None
-        product = Product(a, transposed(b))
+        product = Product(a, b)
         if a.dtype in FLOATS:
             return [float_tensor(a.dtype, product.shape, product.sums())]
         return [residue_tensor(a.dtype, product.shape, product.whole_sums())]
@@ -214,7 +209,7 @@ class Gemm(Kernel):
         c = inputs[2] if len(inputs) > 2 and self.beta != 0.0 else None
         assert a is not None
         assert b is not None
-        product = Product(transposed(a) if self.transpose_a else a, b if self.transpose_b else transposed(b))
+        product = Product(transposed(a) if self.transpose_a else a, transposed(b) if self.transpose_b else b)
         which = vec[i64]() if c is None else indices(c.shape, product.shape)
         if a.dtype in FLOATS:
             return [float_tensor(a.dtype, product.shape, self.combined(product.sums(), c, which))]

@@ -111,9 +111,23 @@ def per_line(shape: Sizes, matrix: Sizes, rows: bool) -> vec[i64]:
     return indices(shape, (*batch, count, 1) if rows else (*batch, 1, count))
 
 
-def operand_of(batch: Sizes, out: Sizes) -> vec[i64]:
-    """For each matrix of the product, in order, which of an operand's matrices it is made of."""
-    return indices(batch, out)
+class Layout:
+    """Where the operands of a product of these shapes, which break no rule, and its elements lie, in C order.
+
+    shape: the product's; rows, columns, inner: M, N and K of one matrix of it; a_matrix, b_matrix: for each matrix of
+    the product, which of A's and of B's it is made of.
+    """
+
+    def __init__(self, a: Sizes, b: Sizes) -> None:
+        shape = product_shape(a, b)
+        assert shape is not None
+        self.shape: Sizes = tuple(dim for dim in shape if isinstance(dim, int))
+        batch = self.shape[: max(len(a[:-2]), len(b[:-2]))]
+        self.rows: i64 = a[-2] if len(a) > 1 else 1
+        self.columns: i64 = b[-1] if len(b) > 1 else 1
+        self.inner: i64 = a[-1]
+        self.a_matrix = indices(a[:-2], batch)
+        self.b_matrix = indices(b[:-2], batch)
 
 
 def indices(shape: Sizes, target: Sizes) -> vec[i64]:
