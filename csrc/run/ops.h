@@ -33,7 +33,9 @@ typedef struct ow_attr_rule {
         OW_TO_BROADCAST,
         OW_TO_BLOCK_SIZE,
         OW_TO_OUTPUT_DTYPE,
-        OW_TO_PRECISION
+        OW_TO_PRECISION,
+        OW_TO_TRANS_A,
+        OW_TO_TRANS_B
     } to;
     float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
     const char *text, *other; /* STRING: schema default, and the other value that is implemented */

@@ -1,5 +1,6 @@
 #include "run/whole.h"
 
+#include "run/matmul.h"
 #include "run/quantised.h"
 
 typedef struct family {
@@ -11,7 +12,10 @@ typedef struct family {
 
 static const family *family_of(ow_kernel_id kernel) {
     static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run};
+    static const family matmul = {ow_matmul_check, ow_matmul_rank, ow_matmul_pack, ow_matmul_run};
     switch ((int)kernel) {
+    case OW_KERNEL_matmul:
+    case OW_KERNEL_gemm: return &matmul;
     default: return &quantised;
     }
 }

@@ -14,6 +14,8 @@ typedef struct ow_whole {
     ow_kernel_id kernel;
     int32_t since_version;
     int64_t axis, block_size, output_dtype, precision;
+    float alpha, beta; /* Gemm */
+    int transposes_a, transposes_b, broadcast;
 } ow_whole;
 
 /* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns

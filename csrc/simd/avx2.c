@@ -24,6 +24,8 @@
 
 #include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/matmul.h"
+#include "kernels/modular.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 
