@@ -1,4 +1,4 @@
-"""The `ortwin` command: run, check, explain, ops, conform, bench, sweep, certify, verify, numerics.
+"""The `ortwin` command: run, check, explain, ops, conform, bench, sweep, certify, verify, sums, numerics.
 
 Exit codes: 0 done, 1 a difference was found, 2 the request can't be met (one sentence on stderr says why).
 """
@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ortwin.conformance import check, explain, ops, run
+from ortwin.conformance import check, explain, ops, run, sums
 from ortwin.conformance.bench import command as bench
 from ortwin.conformance.conform import command as conform
 from ortwin.conformance.ortvalues import sentence
@@ -114,6 +114,7 @@ def parser() -> Parser:
     bench.add_parser(commands)
     sweep.add_parsers(commands, Pairs)
     verify.add_parser(commands)
+    sums.add_parser(commands)
     page.add_parser(commands)
     top.add_argument("--version", action="store_true", help="print the version of the C library")
     return top

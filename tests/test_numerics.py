@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from models import Array
-from ortwin.conformance import cli
+from ortwin.conformance import cli, sums
 from ortwin.conformance.sweep import arms, certificate, literal, page
 from ortwin.conformance.sweep.cases import CASES, Case, find
 from ortwin.conformance.sweep.certificate import Certificate
@@ -32,9 +32,14 @@ def results() -> Results:
     return page.read(page.RESULTS)
 
 
+def made_of(certificates: dict[str, Certificate], results: Results) -> str:
+    """The page, with the sums that are shipped."""
+    return page.text(certificates, results, sums.read(sums.RESULTS))
+
+
 @pytest.fixture(scope="module")
 def text(certificates: dict[str, Certificate], results: Results) -> str:
-    return page.text(certificates, results)
+    return made_of(certificates, results)
 
 
 def test_the_page_is_true(text: str) -> None:
@@ -64,7 +69,7 @@ def test_another_figure(
     relu = certificates["Relu"]
     value: Any = {"other NaN": 1} if figure == "classes" else FIGURES[figure]
     changed = {**relu.figures, arm: {**relu.figures[arm], figure: value}}
-    made = page.text({**certificates, "Relu": replace(relu, figures=changed)}, results)
+    made = made_of({**certificates, "Relu": replace(relu, figures=changed)}, results)
     (line,) = set(made.splitlines()) - set(text.splitlines())
     assert line.startswith(f"| Relu | {arm} |")
 
@@ -72,19 +77,19 @@ def test_another_figure(
 def test_an_arm_more(text: str, certificates: dict[str, Certificate], results: Results) -> None:
     relu = certificates["Relu"]
     peer = {**relu.figures["ort-cpu"], "max_ulp": "inf", "worst": "0xff7fffff", "version": "peer 1.0"}
-    made = page.text({"Relu": replace(relu, figures={**relu.figures, "peer": peer})}, results)
+    made = made_of({"Relu": replace(relu, figures={**relu.figures, "peer": peer})}, results)
     assert "| Relu | peer | inf | -3.4028235e+38 |" in made
     assert "peer: peer 1.0." in made
 
 
 def test_no_certificate(results: Results) -> None:
-    made = page.text({}, results)
+    made = made_of({}, results)
     assert all(f"| {case.name} | ours | not swept |" in made for case in CASES)
 
 
 def test_halves_certified(certificates: dict[str, Certificate], results: Results) -> None:
     certified = replace(certificates["Relu"], halves={"float16": "ab" * 16})
-    assert f"| Relu | `{'ab' * 16}` | not certified yet |" in page.text({"Relu": certified}, results)
+    assert f"| Relu | `{'ab' * 16}` | not certified yet |" in made_of({"Relu": certified}, results)
 
 
 @pytest.mark.parametrize("name", EDGES)
@@ -109,7 +114,7 @@ def test_another_result_at_an_edge(
             return y
 
     monkeypatch.setattr(arms, "Reference", Faulty)
-    changed = set(page.text(certificates, results).splitlines()) - set(text.splitlines())
+    changed = set(made_of(certificates, results).splitlines()) - set(text.splitlines())
     assert any(line.startswith("| Tanh |") for line in changed)
 
 
@@ -121,12 +126,12 @@ def test_another_result_of_onnx_runtime(
     line = list(results.results[op])
     line[at] = f"{int(line[at], 16) ^ 0x80000004:08x}"
     changed = replace(results, results={**results.results, op: line})
-    assert page.text(certificates, changed) != text
+    assert made_of(certificates, changed) != text
 
 
 def test_a_case_onnx_runtime_was_not_asked_for(certificates: dict[str, Certificate], results: Results) -> None:
     fewer = {name: line for name, line in results.results.items() if name != "Exp"}
-    assert "ORT does not run, or was not asked for: Exp." in page.text(certificates, replace(results, results=fewer))
+    assert "ORT does not run, or was not asked for: Exp." in made_of(certificates, replace(results, results=fewer))
 
 
 # Reasons

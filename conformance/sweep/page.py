@@ -1,7 +1,7 @@
 """`ortwin numerics`: docs/numerics.md, what each op gives and how it compares, made from what others measured.
 
-Three sources: the certificates; the reference, run here; ONNX Runtime's CPU provider, run when --ort asks for it and
-kept in a file with its version, so that the page is the same on every machine.
+Four sources: the certificates; the reference, run here; ONNX Runtime's CPU provider, run when --ort asks for it and
+kept in a file with its version, so that the page is the same on every machine; and what `ortwin sums` kept likewise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ortwin.conformance import sums
+from ortwin.conformance.markdown import prose, table
 from ortwin.conformance.sweep import arms, certificate, exact, literal
 from ortwin.conformance.sweep.arms import ORT, Bits
 from ortwin.conformance.sweep.cases import CASES, HALVES, Case
@@ -124,42 +125,30 @@ def number(bits: Any, exactly: bool = True) -> str:
     return str(value).replace("inf", "Inf")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """A Markdown table; columns after the first ones are aligned to the right."""
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * left}{'---:|' * (len(columns) - left)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
-
-
-def prose(words: str) -> Iterator[str]:
-    """A paragraph."""
-    yield textwrap.fill(" ".join(words.split()), 118, break_long_words=False, break_on_hyphens=False)
-    yield ""
-
-
-def text(certificates: Mapping[str, Certificate], results: Results) -> str:
+def text(certificates: Mapping[str, Certificate], results: Results, products: sums.Results) -> str:
     """The page. certificates: by name of their cases."""
     ours = {case.name: arms.Reference(case).compute(INPUTS.view(np.float32)).view(np.uint32) for case in CASES}
     lines = [
         "# Numerics",
         "",
         *prose(
-            """What every unary op gives in float32, and how that compares. The results are those of the reference
+            """What every unary op gives in float32, how that compares, and how far sums of products are from the exact
+            ones. The results are those of the reference
             and, bit for bit, of every instruction set; the labels C1 to C10 are those of [the
             contract](contract.md). A number is the shortest decimal that stands for it, and NaN is the
             canonical one, 0x7fc00000."""
         ),
         *prose(
             f"""Made by `ortwin numerics` from the certificates (numerics {NUMERICS}), the reference, and what ONNX
-            Runtime {results.ort} gave (`conformance/{RESULTS.name}`); the tests make it again."""
+            Runtime {results.ort} gave (`conformance/{RESULTS.name}`, `conformance/{sums.RESULTS.name}`); the tests make
+            it again."""
         ),
         *_figures(certificates),
         *_edges(ours),
         *_differences(ours, results),
         *_nans(results),
         *_halves(certificates),
+        *sums.section(products),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -338,6 +327,7 @@ def add_parser(commands: Any) -> None:
     made.add_argument("--check", action="store_true", help="write nothing; 1 if the file is not what it would be")
     made.add_argument("--certificates", type=Path, default=certificate.FOLDER, metavar="FOLDER", help="other ones")
     made.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="other results of ONNX Runtime")
+    made.add_argument("--sums", type=Path, default=sums.RESULTS, metavar="FILE", help="other results of ortwin sums")
     made.add_argument("--ort", action="store_true", help="run ONNX Runtime, and write the results first")
     made.set_defaults(function=command)
 
@@ -348,7 +338,7 @@ def command(args: argparse.Namespace) -> int:
         raise PageError("--check writes nothing, and --ort does")
     if args.ort:
         args.results.write_text(run_ort().text(), "utf-8")
-    found = text(load(args.certificates), read(args.results))
+    found = text(load(args.certificates), read(args.results), sums.read(args.sums))
     if args.check:
         same = args.page.read_text("utf-8") == found
         say(f"{args.page} is {'as its sources make it' if same else 'not what its sources make it'}")
