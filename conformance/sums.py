@@ -21,7 +21,7 @@ import onnx.helper
 import onnx.numpy_helper
 
 from ortwin.conformance import markdown, plugins
-from ortwin.conformance.sweep.arms import ORT, check, label
+from ortwin.conformance.sweep.arms import ORT, check, file_digest, label
 from ortwin.conformance.tables import progress, say, table, write_json
 from ortwin.fast.library import isas
 from ortwin.fast.ort import onnxruntime
@@ -67,8 +67,9 @@ class Product:
     def model(self, b: Floats) -> onnx.ModelProto:
         """Input a, and input b unless it is constant; output y."""
         stored = np.ascontiguousarray(b.T if self.transposed else b)
-        op = ("Gemm", {"transB": 1}) if self.transposed else ("MatMul", {})
-        node = onnx.helper.make_node(op[0], ["a", "b"], ["y"], **op[1])
+        node = onnx.helper.make_node("Gemm" if self.transposed else "MatMul", ["a", "b"], ["y"])
+        if self.transposed:
+            node.attribute.append(onnx.helper.make_attribute("transB", 1))
         inputs = [onnx.helper.make_tensor_value_info("a", FLOAT, [self.m, self.k])]
         if not self.constant:
             inputs.append(onnx.helper.make_tensor_value_info("b", FLOAT, stored.shape))
@@ -181,7 +182,8 @@ def _short(value: Any) -> float:
 
 
 def _version(name: str) -> str:
-    return f"ONNX Runtime {onnxruntime().__version__}" if name == ORT else Path(name.partition("=")[2]).name
+    ort = f"onnxruntime {onnxruntime().__version__}"
+    return ort if name == ORT else f"{label(name)} {file_digest(Path(name.partition('=')[2]))} in {ort}"
 
 
 # Command

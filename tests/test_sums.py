@@ -78,7 +78,7 @@ def test_what_is_kept_is_true() -> None:
     chosen = [product for product in PRODUCTS if product.k == 300]
     here = {(row.product, row.arm): row for row in sums.measure(["ort-cpu"], chosen).rows}
     host = next(name for name, why in isas().items() if not why)
-    alike = kept.host == host and kept.versions["ort-cpu"] == f"ONNX Runtime {onnxruntime.__version__}"
+    alike = kept.host == host and kept.versions["ort-cpu"] == f"onnxruntime {onnxruntime.__version__}"
     for row in kept.rows:
         if (row.product, row.arm) in here and (alike or row.arm == "ours"):
             assert here[row.product, row.arm] == row

@@ -106,7 +106,8 @@ class Running:
     def compute(self, bits: Bits) -> Floats:
         """The results on a chunk, taken into the digest."""
         start = time.perf_counter()
-        self.y = y = self.arm.compute(bits.view(np.float32))
+        y: Floats = self.arm.compute(bits.view(np.float32))
+        self.y = y
         if self.twin is not None and not same(y, self.twin.y):
             self.digest, self.twin = self.twin.before.copy(), None
         if self.twin is None:
