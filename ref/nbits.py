@@ -133,22 +133,22 @@ class MatMulNBits(Kernel):
         a, b, scales, zero_points, groups, bias = [*inputs, None, None, None, None, None][:6]
         assert a is not None
         own = frozenset({a.dtype}) if a.dtype != 0 else FLOATS
-        rule = type_rule(b, frozenset({UINT8}), "B") or type_rule(scales, own, "scales")
+        rule = type_rule(b, frozenset({UINT8}), "input B") or type_rule(scales, own, "input scales")
         if not rule and zero_points is not None:
-            rule = type_rule(zero_points, own | {UINT8}, "zero points")
+            rule = type_rule(zero_points, own | {UINT8}, "input zero_points")
         if not rule and groups is not None:
-            rule = type_rule(groups, frozenset({INT32}), "g_idx")
+            rule = type_rule(groups, frozenset({INT32}), "input g_idx")
         if not rule and bias is not None:
-            rule = type_rule(bias, own, "bias")
+            rule = type_rule(bias, own, "input bias")
         if rule or b is None:
             return rule
         if a.shape is not None and (not a.shape or (isinstance(a.shape[-1], int) and a.shape[-1] != self.inner)):
             return f"A has shape {list(a.shape)}, whose last dimension is not K = {self.inner}"
         if not self._is_omitted(b.shape):
-            rule = _shape_rule(b, "B", self._weight_shape())
+            rule = _shape_rule(b, "input B", self._weight_shape())
         if not rule and self._is_there(b.shape):
             rule = self._block_rule(scales, zero_points, groups)
-        return rule or _shape_rule(bias, "bias", (self.columns,))
+        return rule or _shape_rule(bias, "input bias", (self.columns,))
 
     def _weight_shape(self) -> tuple[int, ...]:
         return self.columns, self.blocks, self.block_size * self.bits // 8
@@ -166,13 +166,13 @@ class MatMulNBits(Kernel):
 
     def _block_rule(self, scales: Value | None, zero_points: Value | None, groups: Value | None) -> str:
         count = self.columns * self.blocks
-        rule = _shape_rule(scales, "scales", (self.columns, self.blocks), (count,))
+        rule = _shape_rule(scales, "input scales", (self.columns, self.blocks), (count,))
         if rule:
             return rule
         if zero_points is not None and zero_points.dtype != 0:
             row = -(-self.blocks * self.bits // 8) if zero_points.dtype == UINT8 else self.blocks
-            rule = _shape_rule(zero_points, "zero points", (self.columns, row), (self.columns * row,))
-        return rule or _shape_rule(groups, "g_idx", (self.inner,), (self.blocks * self.block_size,))
+            rule = _shape_rule(zero_points, "input zero_points", (self.columns, row), (self.columns * row,))
+        return rule or _shape_rule(groups, "input g_idx", (self.inner,), (self.blocks * self.block_size,))
 
     def broken_content(self, inputs: Sequence[Tensor | None]) -> str:
         groups = _at(inputs, 4)
