@@ -184,13 +184,14 @@ def test_forms_of_zero_points_scales_and_biases() -> None:
     assert any(shape[0] == 1 and shape[1] > 1 for shape in biases if len(shape) == 2)
     betas = [value for case in gemm for key, value in case.attributes if key == "beta" and isinstance(value, float)]
     assert {bool(np.signbit(beta)) for beta in betas if beta == 0} == {False, True}
+    ranks: dict[tuple[str, int], set[int]] = defaultdict(set)
     for op, a, b in (("MatMulInteger", 2, 3), ("QLinearMatMul", 2, 5)):
-        cases = [case for _, case in QUICK.cases(op) if len(case.x.shape) == 3]
-        plain = [case for _, case in QUICK.cases(op) if len(case.x.shape) == 2]
-        for position in (a, b):
-            ranks = {len(s[position] or ()) for s in sizes_of(plain) if len(s) > position and s[position] is not None}
-            assert ranks >= {0, 1, 2}
-        assert any(len(s[p] or ()) == 3 for s in sizes_of(cases) for p in (a, b) if len(s) > p)
+        for shapes, position in itertools.product(sizes_of([case for _, case in QUICK.cases(op)]), (a, b)):
+            shape = shapes[position] if position < len(shapes) else None
+            if shape is not None:
+                ranks[op, position].add(len(shape))
+    assert all(found >= {0, 1, 2} for found in ranks.values())
+    assert max(max(found) for found in ranks.values()) > 2, "no zero point is of a batch"
     both = {(case.x.dtype, item.dtype) for _, case in QUICK.cases("MatMulInteger") if (item := case.inputs[1])}
     assert both == set(itertools.product((2, 3), (2, 3)))
 

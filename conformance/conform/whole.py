@@ -61,8 +61,8 @@ PLAIN: Final = (
     *((9, 7, 65), (10, 17, 47), (11, 64, 7), (12, 5, 127), (13, 128, 2), (14, 15, 31), (15, 2, 129), (16, 3, 64)),
     *((17, 1, 1), (17, 300, 1), (1, 300, 27), (3, 513, 5)),
 )
-"""M, K and N of the quick level, around the widths of vectors, tiles and blocks of sums. All are below 2^13 products, of
-which an interpreter makes about one in a microsecond."""
+"""M, K and N of the quick level, around the widths of vectors, tiles and blocks of sums; fewer than 2^13 products each,
+of which an interpreter makes about one in a microsecond."""
 
 INNER: Final = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 128, 255, 256, 257, 300, 512, 513, 1000, 4096)
 COLUMNS: Final = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 129)
