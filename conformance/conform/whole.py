@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ortwin.conformance.conform import values
+from ortwin.conformance.conform import nbits, values
 from ortwin.conformance.conform.case import Array, AttributeValue, Case, Operand, operand
 from ortwin.conformance.conform.cover import covering, each
 from ortwin.ref.ops import BYTES, Op
@@ -183,6 +183,8 @@ GRAINS: Final = ("scalar", "one", "axis 0", "axis 1", "axis -1", "block 0", "blo
 
 def _axes(name: str, dtype: int, few: bool) -> Axes:
     """The axes that are an op's own. broken: the operand or attribute that is not as it must be."""
+    if name == "MatMulNBits":
+        return nbits.axes(few)
     if name == "DynamicQuantizeLinear":
         return {"form": ((17,), (), (1,), (0,), (3, 5), (2, 33), (4099,), (2, 3, 1, 4))}
     if name in ("QuantizeLinear", "DequantizeLinear"):
@@ -239,6 +241,8 @@ class Maker:
 
     def operands(self) -> tuple[list[Operand | None], dict[str, AttributeValue]]:
         """Inputs in their order, and attributes."""
+        if self.name == "MatMulNBits":
+            return nbits.operands(self)
         if self.name == "DynamicQuantizeLinear":
             return [self.drawn(self.dtype, self.chosen["form"])], {}
         if self.name in PRODUCTS:
