@@ -27,16 +27,29 @@ class Session:
     model: a path, the bytes of a model, or an onnx.ModelProto. threads: the most threads a run may use, the
     calling one included; 0: as many as the process may (affinity mask, cgroup quota), up to 1024.
     isa: "avx512", "avx2" or "portable"; None takes the environment variable ORTWIN_ISA, else the widest available.
+    pack_bytes: how many bytes the constant matrices that products have packed may take, of all sessions of the process
+    together and from now on: what was said last holds, packs that are there stay, and a matrix that does not fit is
+    packed by each run, with the same bits. None leaves it as it is: at first the environment variable
+    ORTWIN_PACK_BYTES, else 2^30.
     ModelError: the model can't be read; UnsupportedError: a node can't be computed exactly as written; IsaError: the
-    instruction set is unknown or absent; LibraryError: a bad thread count. All before any data is seen (C9).
+    instruction set is unknown or absent; LibraryError: a bad thread count or number of bytes. All before any data is
+    seen (C9).
     """
 
     def __init__(
-        self, model: Model, threads: int = 1, isa: str | None = None, *, library: c.Library | None = None
+        self,
+        model: Model,
+        threads: int = 1,
+        isa: str | None = None,
+        *,
+        pack_bytes: int | None = None,
+        library: c.Library | None = None,
     ) -> None:
         self._plan = _Plan(library or c.default_library(), operator.index(threads), isa)
         with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
             self._graph = load(model)
+            if pack_bytes is not None:
+                self._plan.library.pack_bytes(pack_bytes)
             self._plan.build(self._graph)
 
     @property

@@ -3,6 +3,7 @@
 
 #include "run/cpu.h"
 #include "run/ops.h"
+#include "run/packs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,11 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
             return bad_option(ep, key, value, "graph or node is needed");
         return NULL;
     }
-    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group");
+    if (strcmp(key, "pack_bytes") == 0) {
+        ep->pack_bytes_given = true;
+        return ow_read_bytes(value, &ep->pack_bytes) ? NULL : bad_option(ep, key, value, OW_BYTES_RULE);
+    }
+    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group, pack_bytes");
 }
 
 /* ONNX Runtime hands EP options over as session config "ep.<lowercased EP name>.<key>". */
@@ -100,7 +105,11 @@ static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
     ORT(host, api, ReleaseKeyValuePairs, (pairs));
     if (status)
         return status;
-    return ep->isa ? NULL : choose_isa(ep, NULL);
+    if (!ep->isa)
+        ORT_TRY(choose_isa(ep, NULL));
+    if (ep->pack_bytes_given) /* now that no option is wrong: it is the process's budget */
+        ow_pack_budget(ep->pack_bytes);
+    return NULL;
 }
 
 /* ---- the provider ---- */

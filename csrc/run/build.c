@@ -46,6 +46,8 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
         return ow_fail(error, ORTWIN_MISUSE, "threads must be 0 to %d, not %d", ORTWIN_MAX_THREADS, (int)threads);
     const ow_isa *chosen;
     ortwin_status status = ow_choose_isa(isa, &chosen, error);
+    if (!status)
+        status = ow_pack_environment(error);
     if (status)
         return status;
     ortwin_plan *made = calloc(1, sizeof *made);
@@ -60,6 +62,8 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
     *plan = made;
     return ORTWIN_OK;
 }
+
+void ortwin_pack_bytes(uint64_t bytes) { ow_pack_budget(bytes); }
 
 void ortwin_plan_free(ortwin_plan *plan) {
     if (!plan)
