@@ -78,6 +78,7 @@ typedef struct ow_offer {
     size_t group;       /* claimed: its group, 0 to group_count - 1 */
     const char *kernel; /* claimed: which */
     int32_t dtype;
+    ow_inner inner; /* claimed */
 } ow_offer;
 
 OrtStatus *ow_read_node(const ow_host *host, ow_counter phase, const OrtNode *node, ow_node_info *info);
