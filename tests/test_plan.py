@@ -366,6 +366,16 @@ def test_a_trace_at_the_end_of_a_session(make: str) -> None:
         assert traced(TRACED.format(make=make), **asked) == ""
 
 
+@pytest.mark.parametrize("make", ["Session", "ort_session"])
+def test_a_trace_of_a_session_that_lives_to_the_end(make: str) -> None:
+    other = f"{make}(model).run(None, {{'x': np.ones(3, 'f')}})"
+    kept = "import ctypes\nctypes.pythonapi.Py_IncRef(ctypes.py_object(made))"  # the interpreter would end it
+    said = traced(TRACED.format(make=make).replace("del made", f"{other}\n{kept}"), ORTWIN_TRACE="1")
+    heads = [line for line in said.splitlines() if line.startswith("ortwin trace of ")]
+    assert [head.endswith(", alive at exit") for head in heads] == [False, True]
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("run ")] == ["1", "5"]
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("n", [1025, 300_000])
 def test_an_output_in_place_of_what_another_piece_still_reads_is_refused(n: int, threads: int) -> None:

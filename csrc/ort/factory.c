@@ -129,7 +129,7 @@ static void release_ep(OrtEpFactory *factory, OrtEp *base) {
         return;
     if (ep->report)
         fclose(ep->report);
-    ow_trace_end(ep->trace, ep->factory->name);
+    ow_trace_end(ep->trace);
     ow_tally_close(&ep->tally);
     free(ep);
 }
@@ -146,7 +146,7 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
     ow_tally_open(&ep->tally, 0);
     ep->host = factory->host;
     ep->host.tally = &ep->tally;
-    ep->trace = ow_trace_new();
+    ep->trace = ow_trace_new(factory->name);
     ep->base.ort_version_supported = factory->host.version;
     ep->base.GetName = ep_name;
     ep->base.GetCapability = ow_get_capability;
