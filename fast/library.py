@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
+from ortwin.ref.errors import InputError, OrtwinError, SizeError, UnsupportedError
 
 
 class IsaError(OrtwinError):
@@ -24,7 +24,7 @@ class IsaError(OrtwinError):
 
 
 class LibraryError(OrtwinError):
-    """The C library refused a call: out of memory, an overlap of buffers, a misuse of the plan."""
+    """The C library refused a call: an overlap of buffers, a misuse of the plan."""
 
 
 class CError(ctypes.Structure):
@@ -101,7 +101,14 @@ ATTR_GRAPH: Final = 7
 ATTR_TENSOR: Final = 8
 
 # ortwin_status to the exception that says the same; the others are LibraryError
-_ERRORS: Final[dict[int, type[OrtwinError]]] = {3: UnsupportedError, 4: InputError, 5: InputError, 9: IsaError}
+_ERRORS: Final[dict[int, type[OrtwinError]]] = {
+    3: UnsupportedError,
+    4: InputError,
+    5: InputError,
+    6: SizeError,
+    8: SizeError,
+    9: IsaError,
+}
 
 
 @dataclass(frozen=True)

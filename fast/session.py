@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx.helper
 
 from ortwin.fast import library as c
-from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
+from ortwin.ref.errors import InputError, OrtwinError, SizeError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
 from ortwin.ref.tensor import NIBBLES, Tensor, dtype_name, dtype_number, from_numpy, to_numpy
@@ -67,7 +67,7 @@ class Session:
 
         feeds: an array per input, of any alignment and strides; an input with an initializer may be left out.
         InputError if a name, dtype, rank or dimension doesn't fit the model, or an operand breaks a rule of its node
-        that only shows at run time.
+        that only shows at run time. SizeError if there is not enough memory for a value.
         """
         names = resolve_outputs(self._graph, output_names)
         made: dict[str, Array] = {}
@@ -122,9 +122,13 @@ class Session:
         tensors = (c.CTensor * len(arrays))(*map(_tensor, arrays, held))
         try:
             self._plan.call("plan_run", tensors, len(arrays), c.OUTPUT_FN(output), None)
-        finally:
-            if failures:
-                raise failures[0]
+        except c.LibraryError as error:
+            if failures and isinstance(failures[0], MemoryError):
+                raise SizeError(str(error)) from failures[0]  # which names the node
+            if not failures:
+                raise
+        if failures:
+            raise failures[0]
         for array, dtype, data in packed:
             array[...] = to_numpy(Tensor(dtype, array.shape, data.tobytes()))
 

@@ -231,6 +231,13 @@ static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned cha
     return ORTWIN_OK;
 }
 
+static ortwin_status no_buffer(const ortwin_plan *plan, size_t k, size_t bytes, ortwin_error *error) {
+    const ow_slot *slot = &plan->slots[plan->outputs[k]];
+    const char *label = slot->from == FROM_NODE ? plan->nodes[slot->step].label : "";
+    return ow_fail(error, ORTWIN_HOST_FAILED, "%s%soutput %zu: the host gave no buffer of %zu bytes", label,
+                   *label ? ", " : "", k, bytes);
+}
+
 /* Asks the host for the buffers of all outputs, each once. */
 static ortwin_status take_outputs(ow_frame *frame, ortwin_output_fn output, void *user, ortwin_error *error) {
     const ortwin_plan *plan = frame->plan;
@@ -242,7 +249,7 @@ static ortwin_status take_outputs(ow_frame *frame, ortwin_output_fn output, void
         if (!value->bytes)
             continue;
         if (!frame->written[k])
-            return ow_fail(error, ORTWIN_HOST_FAILED, "output %zu: the host gave no buffer", k);
+            return no_buffer(plan, k, value->bytes, error);
         ortwin_status status = check_overlap(frame, k, frame->written, error);
         if (status)
             return status;
