@@ -9,8 +9,10 @@ enum { ALIGNMENT = 64 };
 
 static ow_frame *new_frame(ortwin_plan *plan) {
     /* Cannot overflow: the plan itself holds larger entries in as many places. */
+    ow_frame *frame;
     size_t inputs = plan->input_count * (sizeof(ortwin_tensor) + OW_STACKED_RANK * sizeof(int64_t));
-    ow_frame *frame = calloc(1, sizeof *frame + inputs + (plan->slot_count + plan->output_count) * sizeof *frame->base);
+    size_t outputs = plan->output_count * (sizeof *frame->written + sizeof *frame->by_address);
+    frame = calloc(1, sizeof *frame + inputs + plan->slot_count * sizeof *frame->base + outputs);
     if (!frame)
         return NULL;
     ow_tally_open(&frame->tally, 0);
@@ -21,6 +23,7 @@ static ow_frame *new_frame(ortwin_plan *plan) {
     frame->dims = (int64_t *)(void *)(frame->inputs + plan->input_count);
     frame->base = (unsigned char **)(void *)(frame->dims + plan->input_count * OW_STACKED_RANK);
     frame->written = frame->base + plan->slot_count;
+    frame->by_address = (size_t *)(void *)(frame->written + plan->output_count);
     for (size_t s = 0; s < plan->slot_count; s++)
         frame->base[s] = plan->slots[s].constant.data;
     atomic_init(&frame->busy, 1);
