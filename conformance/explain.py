@@ -55,7 +55,8 @@ def execute(args: argparse.Namespace) -> Executed:
 
 def offers(path: str, level: str = "as-written", isa: str | None = None) -> list[dict[str, Any]]:
     """Per node offered to the provider at this optimisation level, in the order offered: graph, node, domain, op,
-    since_version, isa, claimed, reason; of a claimed one group, kernel, constant_operands, runtime_operands.
+    since_version, isa, claimed, reason; of a claimed one group, kernel, constant_operands, runtime_operands, and
+    inner_dimensions where it is a product.
 
     ONNX Runtime offers all nodes again after inlining functions, so those are inlined before; of a model that the onnx
     package can't inline, nodes with a name are told once."""
@@ -106,7 +107,7 @@ def command(args: argparse.Namespace) -> int:
         return 0
     rows = [[offer["graph"], offer["node"] or "(inlined)", f"{_op(offer)}-{offer['since_version']}", *_how(offer)]
             for offer in found]  # fmt: skip
-    columns = ["graph", "node", "op", "group", "kernel", "constant", "runtime", "why not"]
+    columns = ["graph", "node", "op", "group", "kernel", "constant", "runtime", "remark"]
     table(f"nodes offered, isa {found[0]['isa']}", columns, rows, ["group", "constant", "runtime"])
     title = f"{claimed.total()} of {len(found)} nodes claimed, in {len(groups)} groups"
     table(title, ["op", "claimed", "declined"], [list(total.values()) for total in totals], ["claimed", "declined"])
@@ -121,10 +122,12 @@ def _op(offer: dict[str, Any]) -> str:
 
 
 def _how(offer: dict[str, Any]) -> list[str]:
-    """Group, kernel and operands of a claimed node; the reason for another."""
+    """Group, kernel and operands of a claimed node, and what is known of a product's shapes; the reason for another."""
     if not offer["claimed"]:
         return ["", "", "", "", str(offer["reason"])]
-    return [str(offer[key]) for key in ("group", "kernel", "constant_operands", "runtime_operands")] + [""]
+    inner = offer.get("inner_dimensions", "")
+    how = [str(offer[key]) for key in ("group", "kernel", "constant_operands", "runtime_operands")]
+    return [*how, f"inner dimensions {inner}" if inner else ""]
 
 
 def _verdict(ran: Executed) -> str:

@@ -128,6 +128,11 @@ ORTWIN_EXPORT ortwin_status ortwin_plan_run_in(const ortwin_plan *plan, const or
                                                const ortwin_tensor *inputs, size_t input_count, ortwin_output_fn output,
                                                void *user, ortwin_error *error);
 
+/* Bytes that the packed constant matrices of all plans of this process may take together, from now on: what was said last
+ * holds for packs not yet made, and none that is there is dropped for it. Before anything was said: the environment
+ * variable ORTWIN_PACK_BYTES, else 1 GiB. A matrix that does not fit is packed by each Run, with the same bits. */
+ORTWIN_EXPORT void ortwin_pack_bytes(uint64_t bytes);
+
 /* Between these two, which nest, Runs of the calling thread are serial, whatever their budget. */
 ORTWIN_EXPORT void ortwin_serial_begin(void);
 ORTWIN_EXPORT void ortwin_serial_end(void);

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import operator
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
+from ortwin.ref.errors import InputError, OrtwinError, SizeError, UnsupportedError
 
 
 class IsaError(OrtwinError):
@@ -23,7 +24,7 @@ class IsaError(OrtwinError):
 
 
 class LibraryError(OrtwinError):
-    """The C library refused a call: out of memory, an overlap of buffers, a misuse of the plan."""
+    """The C library refused a call: an overlap of buffers, a misuse of the plan."""
 
 
 class CError(ctypes.Structure):
@@ -100,7 +101,14 @@ ATTR_GRAPH: Final = 7
 ATTR_TENSOR: Final = 8
 
 # ortwin_status to the exception that says the same; the others are LibraryError
-_ERRORS: Final[dict[int, type[OrtwinError]]] = {3: UnsupportedError, 4: InputError, 5: InputError, 9: IsaError}
+_ERRORS: Final[dict[int, type[OrtwinError]]] = {
+    3: UnsupportedError,
+    4: InputError,
+    5: InputError,
+    6: SizeError,
+    8: SizeError,
+    9: IsaError,
+}
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,8 @@ class Library:
         self._dll.ortwin_version.restype = ctypes.c_char_p
         self._dll.ortwin_piece_length.restype = ctypes.c_size_t
         self._dll.ortwin_piece_length.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t)
+        self._dll.ortwin_pack_bytes.restype = None
+        self._dll.ortwin_pack_bytes.argtypes = (ctypes.c_uint64,)
         for name in ("ortwin_serial_begin", "ortwin_serial_end"):
             self._dll[name].restype, self._dll[name].argtypes = None, ()
 
@@ -198,6 +208,11 @@ class Library:
             raise LibraryError(f"there is no cost class '{cost_class}'")
         return piece
 
+    def pack_bytes(self, count: int) -> None:
+        """Bytes that the packed constant matrices of the process may take together, from now on; what was said last
+        holds, and packs that are there stay. LibraryError: not 0 to 2^64 - 1."""
+        self._dll.ortwin_pack_bytes(check_pack_bytes(count))
+
     @contextlib.contextmanager
     def serial(self) -> Iterator[None]:
         """A scope in which the runs of this thread are serial, whatever their thread budget. Scopes nest."""
@@ -225,6 +240,14 @@ class Library:
             dtypes = frozenset(bit for bit in range(32) if row.dtypes >> bit & 1)
             yield OpRow(row.domain.decode(), row.name.decode(), row.since_version, dtypes, row.cost_class.decode())
             index += 1
+
+
+def check_pack_bytes(count: int) -> int:
+    """The number of bytes, as a plain int. LibraryError: not 0 to 2^64 - 1."""
+    count = operator.index(count)
+    if not 0 <= count < 1 << 64:
+        raise LibraryError(f"pack_bytes must be 0 to {(1 << 64) - 1}, not {count}")
+    return count
 
 
 def library_path() -> Path:

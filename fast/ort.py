@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import onnx
 
-from ortwin.fast.library import LibraryError, library_path
+from ortwin.fast.library import LibraryError, check_pack_bytes, library_path
 from ortwin.ref.errors import OrtwinError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Model
@@ -98,6 +98,7 @@ def ort_session(
     name: str = "ortwin",
     report: str | os.PathLike[str] | None = None,
     group: str = "graph",
+    pack_bytes: int | None = None,
     session_options: Any = None,
     **session_config: str,
 ) -> Any:
@@ -110,9 +111,9 @@ def ort_session(
     fold constants and fuse nodes with kernels that round differently; else "basic", "extended", "layout" or "all".
     name: of the provider, registered here if it is not yet. report: a file that gets one JSON line per node
     offered: claimed or the rule that declined it. group: "graph" claims the largest groups of nodes that ONNX Runtime
-    can run as one, "node" each node by itself. session_options: an onnxruntime.SessionOptions to start from.
-    session_config: further session configuration entries, such as **{"session.set_denormal_as_zero": "1"} (which
-    does not change this provider's results, C4).
+    can run as one, "node" each node by itself. pack_bytes: as for ortwin.fast.Session.
+    session_options: an onnxruntime.SessionOptions to start from. session_config: further session configuration
+    entries, such as **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
     InferenceSession.run takes and returns no bfloat16; run_with_ort_values and run_with_iobinding do, and
     ortwin.conformance.ortvalues.run, which makes arrays of ml_dtypes.bfloat16 of it.
@@ -145,6 +146,8 @@ def ort_session(
     provider = {"threads": str(threads), "group": group}
     if isa is not None:
         provider["isa"] = isa
+    if pack_bytes is not None:
+        provider["pack_bytes"] = str(check_pack_bytes(pack_bytes))
     with tempfile.TemporaryDirectory(prefix="ortwin-") as scratch:
         told = Path(report) if report is not None else Path(scratch, "report.jsonl")
         with contextlib.suppress(OSError):  # ONNX Runtime's error will quote what is wrong with the path

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx.helper
 
 from ortwin.fast import library as c
-from ortwin.ref.errors import InputError, OrtwinError, UnsupportedError
+from ortwin.ref.errors import InputError, OrtwinError, SizeError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
 from ortwin.ref.tensor import NIBBLES, Tensor, dtype_name, dtype_number, from_numpy, to_numpy
@@ -27,16 +27,29 @@ class Session:
     model: a path, the bytes of a model, or an onnx.ModelProto. threads: the most threads a run may use, the
     calling one included; 0: as many as the process may (affinity mask, cgroup quota), up to 1024.
     isa: "avx512", "avx2" or "portable"; None takes the environment variable ORTWIN_ISA, else the widest available.
+    pack_bytes: how many bytes the constant matrices that products have packed may take, of all sessions of the process
+    together and from now on: what was said last holds, packs that are there stay, and a matrix that does not fit is
+    packed by each run, with the same bits. None leaves it as it is: at first the environment variable
+    ORTWIN_PACK_BYTES, else 2^30.
     ModelError: the model can't be read; UnsupportedError: a node can't be computed exactly as written; IsaError: the
-    instruction set is unknown or absent; LibraryError: a bad thread count. All before any data is seen (C9).
+    instruction set is unknown or absent; LibraryError: a bad thread count or number of bytes. All before any data is
+    seen (C9).
     """
 
     def __init__(
-        self, model: Model, threads: int = 1, isa: str | None = None, *, library: c.Library | None = None
+        self,
+        model: Model,
+        threads: int = 1,
+        isa: str | None = None,
+        *,
+        pack_bytes: int | None = None,
+        library: c.Library | None = None,
     ) -> None:
         self._plan = _Plan(library or c.default_library(), operator.index(threads), isa)
         with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
             self._graph = load(model)
+            if pack_bytes is not None:
+                self._plan.library.pack_bytes(pack_bytes)
             self._plan.build(self._graph)
 
     @property
@@ -54,7 +67,7 @@ class Session:
 
         feeds: an array per input, of any alignment and strides; an input with an initializer may be left out.
         InputError if a name, dtype, rank or dimension doesn't fit the model, or an operand breaks a rule of its node
-        that only shows at run time.
+        that only shows at run time. SizeError if there is not enough memory for a value.
         """
         names = resolve_outputs(self._graph, output_names)
         made: dict[str, Array] = {}
@@ -109,9 +122,13 @@ class Session:
         tensors = (c.CTensor * len(arrays))(*map(_tensor, arrays, held))
         try:
             self._plan.call("plan_run", tensors, len(arrays), c.OUTPUT_FN(output), None)
-        finally:
-            if failures:
-                raise failures[0]
+        except c.LibraryError as error:
+            if failures and isinstance(failures[0], MemoryError):
+                raise SizeError(str(error)) from failures[0]  # which names the node
+            if not failures:
+                raise
+        if failures:
+            raise failures[0]
         for array, dtype, data in packed:
             array[...] = to_numpy(Tensor(dtype, array.shape, data.tobytes()))
 

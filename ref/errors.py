@@ -13,5 +13,9 @@ class UnsupportedError(OrtwinError):
     """The model asks for something this backend can't compute exactly as written; known before data is seen (C9)."""
 
 
+class SizeError(OrtwinError):
+    """A value is too large: its size does not fit in memory, or there is not so much memory."""
+
+
 class InputError(OrtwinError):
     """A feed or a requested output doesn't fit the model, or an operand breaks a rule only visible at run time."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from ortwin.ref.errors import InputError, UnsupportedError
+from ortwin.ref.errors import InputError, SizeError, UnsupportedError
 from ortwin.ref.fenv import DefaultEnvironment
-from ortwin.ref.graph import Graph, Model, Value, check_feeds, load, resolve_outputs
+from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
 from ortwin.ref.kernel import Kernel
 from ortwin.ref.ops import lookup
-from ortwin.ref.tensor import Tensor, dtype_name, from_numpy, to_numpy
+from ortwin.ref.tensor import Tensor, byte_size, dtype_name, from_numpy, to_numpy
 
 
 class Session:
@@ -36,7 +38,8 @@ class Session:
         """The outputs named, in that order, or all outputs of the graph for None.
 
         feeds: an array per input; an input with an initializer may be left out. InputError if a name, dtype, rank or
-        dimension doesn't fit the model, or an operand breaks a rule of its node that only shows at run time.
+        dimension doesn't fit the model, or an operand breaks a rule of its node that only shows at run time. SizeError
+        if there is not enough memory for a value.
         """
         names = resolve_outputs(self._graph, output_names)
         check_feeds(self._graph, feeds)
@@ -68,12 +71,8 @@ def _build(graph: Graph) -> list[Kernel]:
                     f"{node.label}: its output '{name}' is {dtype_name(value.dtype)}, "
                     f"but the model declares {dtype_name(declared.dtype)}"
                 )
-            if name and declared is not None:  # what is computed counts before what is declared
-                value = Value(
-                    name, value.dtype or declared.dtype, declared.shape if value.shape is None else value.shape
-                )
-            if name:
-                known[name] = Value(name, value.dtype, value.shape)
+            if name:  # what is declared of a shape may be wrong, and is not needed
+                known[name] = Value(name, value.dtype or (declared.dtype if declared else 0), value.shape)
         kernels.append(kernel)
     return kernels
 
@@ -81,12 +80,25 @@ def _build(graph: Graph) -> list[Kernel]:
 def _run_node(kernel: Kernel, values: dict[str, Tensor]) -> None:
     node = kernel.node
     operands = [values[name] if name else None for name in node.inputs]
-    rule = kernel.broken_rule(
-        [None if t is None else Value(name, t.dtype, t.shape) for name, t in zip(node.inputs, operands, strict=True)]
-    )
-    rule = rule or kernel.broken_content(operands)
+    inputs = [
+        None if t is None else Value(name, t.dtype, t.shape) for name, t in zip(node.inputs, operands, strict=True)
+    ]
+    rule = kernel.broken_rule(inputs) or kernel.broken_content(operands)
     if rule:
         raise InputError(f"{node.label}: {rule}")
+    for value in kernel.outputs(inputs):
+        _check_size(node, value)
     for name, tensor in zip(node.outputs, kernel.run(operands), strict=False):
         if name:
             values[name] = tensor
+
+
+def _check_size(node: Node, value: Value) -> None:
+    """SizeError if there is no memory for an output of a node: better before than after an hour."""
+    sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
+    if value.dtype and value.shape is not None and len(sizes) == len(value.shape):
+        size = byte_size(value.dtype, math.prod(sizes))
+        try:
+            np.empty(size, np.uint8)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise SizeError(f"{node.label}: no memory for its output of {size} bytes") from error

@@ -21,7 +21,7 @@ from builds import ROOT
 
 ABI_H = ROOT / "csrc" / "ort" / "abi.h"
 SILENT = {"ReleaseStatus", "ReleaseTensorTypeAndShapeInfo", "GetKeyValuePairs", "ReleaseKeyValuePairs"}
-VALUES = {"HardwareDevice_Type", "GetEpApi", "TensorTypeAndShape_HasShape", "CreateStatus"}
+VALUES = {"HardwareDevice_Type", "GetEpApi", "TensorTypeAndShape_HasShape", "CreateStatus", "GetErrorMessage"}
 """Functions that return no status, and so can't refuse."""
 
 SOURCE = r"""

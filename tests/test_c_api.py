@@ -453,10 +453,10 @@ def test_an_output_without_a_buffer() -> None:
     y = np.full(4, 99, np.float32)
     before = work()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 0 else y.ctypes.data) == HOST_FAILED
-    assert text() == "output 0: the host gave no buffer"
+    assert text() == "node 'n' (Relu), output 0: the host gave no buffer of 16 bytes"
     assert (y == 99).all()
     assert plan.try_run([tensor(X)], lambda index, _: None if index == 1 else y.ctypes.data) == HOST_FAILED
-    assert text() == "output 1: the host gave no buffer"
+    assert text() == "output 1: the host gave no buffer of 16 bytes"
     assert work() == before
     assert_bits(plan.run([X])[1], X)
 

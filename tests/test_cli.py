@@ -333,6 +333,20 @@ def test_explain_tells_groups_kernels_and_operands(capsys: Capture, tmp_path: Pa
     assert "nodes assigned 3 == executed" in out
 
 
+def test_explain_tells_what_of_a_product_only_a_run_can_check(capsys: Capture, tmp_path: Path) -> None:
+    def told(a: list[int | str], b: list[int | str]) -> str:
+        product = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
+        inputs = [value("a", TensorProto.INT8, a), value("b", TensorProto.INT8, b)]
+        path = save(tmp_path / "m.onnx", [product], inputs, [value("y", TensorProto.INT32, None)])
+        (node,) = document(capsys, "explain", path)["nodes"]
+        _, out, _ = invoke(capsys, "explain", path)
+        assert f"inner dimensions {node['inner_dimensions']}" in " ".join(out.replace("\n", " ").split())
+        return str(node["inner_dimensions"])
+
+    assert told(["M", 3], [3, "N"]) == told([3], ["B", 3, 2]) == "known to be equal"
+    assert told(["M", "K"], [3, 2]) == told([2, 3], ["K", 2]) == told(["M", "K"], ["K", 2]) == "checked by each run"
+
+
 def test_explain_at_another_level(capsys: Capture, tmp_path: Path) -> None:
     nodes = [helper.make_node("Identity", ["x"], ["t"]), helper.make_node("Relu", ["t"], ["y"])]
     path = save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")])

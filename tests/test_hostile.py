@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortwin import fast, ref
 from ortwin.fast import IsaError, LibraryError, ort_session, register, unregister
-from ortwin.ref import InputError, ModelError, OrtwinError, UnsupportedError
+from ortwin.ref import InputError, ModelError, OrtwinError, SizeError, UnsupportedError
 
 FLOAT, INT32, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING
 X = np.array([-1.5, 0.25, 3.0], np.float32)
@@ -23,6 +23,10 @@ BACKENDS: dict[str, Callable[[Any], Any]] = {"ref": ref.Session, "fast": fast.Se
 
 def info(name: str, dtype: int = FLOAT, shape: list[int] | None = None) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, dtype, [3] if shape is None else shape)
+
+
+def shaped(name: str, shape: list[int | str] | None, dtype: int = FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, dtype, shape)
 
 
 def model(nodes: list[onnx.NodeProto], **more: Any) -> onnx.ModelProto:
@@ -196,6 +200,38 @@ def test_what_is_computed_counts_more_than_what_is_declared() -> None:
     proto.graph.value_info.append(info("c", FLOAT, [1]))
     for session in BACKENDS.values():
         assert session(proto).run(None, {"x": X})[0].tolist() == [0.0, 0.25, 3.0]
+
+
+@pytest.mark.parametrize("declared", [[], [7, 7, 7]])
+def test_a_shape_that_is_declared_wrongly_where_none_is_known(declared: list[int]) -> None:
+    """The rank of x is unknown, so no shape is computed that could count before the declared one."""
+    nodes = [helper.make_node("Identity", ["x"], ["t"]), helper.make_node("MatMulInteger", ["t", "b"], ["y"])]
+    b = numpy_helper.from_array(np.arange(6, dtype=np.int8).reshape(3, 2), "b")
+    inputs, outputs = [shaped("x", None, TensorProto.INT8)], [shaped("y", None, INT32)]
+    proto = model(nodes, inputs=inputs, outputs=outputs, initializers=[b])
+    proto.graph.value_info.append(info("t", TensorProto.INT8, declared))
+    for session in BACKENDS.values():
+        got = session(proto).run(None, {"x": np.array([[1, -2, 3]], np.int8)})[0]
+        assert got.tolist() == [[8, 10]]
+
+
+SIDE = 1 << 21
+OUTER = helper.make_node("Add", ["x", "z"], ["y"], "outer")
+
+
+@pytest.mark.nosanitize("AddressSanitizer ends the process for an allocation of this size")
+@pytest.mark.parametrize("session", [*BACKENDS.values(), fast.ort_session])
+@pytest.mark.parametrize("then", [[], [helper.make_node("DynamicQuantizeLinear", ["y"], ["q", "s", "w"])]], ids=len)
+def test_a_value_too_large_for_memory_is_an_error_that_names_its_node(
+    session: Callable[..., Any], then: list[onnx.NodeProto]
+) -> None:
+    """A broadcast to 16 TiB, as an output and as an intermediate."""
+    feeds = {"x": np.zeros((SIDE, 1), np.float32), "z": np.zeros((1, SIDE), np.float32)}
+    inputs, outputs = [shaped("x", ["M", 1]), shaped("z", [1, "N"])], [shaped("s" if then else "y", None)]
+    made = session(model([OUTER, *then], inputs=inputs, outputs=outputs))
+    with pytest.raises(Exception, match=rf"node 'outer' \(Add.* of {4 * SIDE**2} bytes") as caught:
+        made.run(None, feeds)
+    assert session is fast.ort_session or isinstance(caught.value, SizeError)
 
 
 @pytest.mark.parametrize("array", [np.zeros(2, np.float32), np.zeros(3, np.int32), np.zeros((3, 1), np.float32)])

@@ -38,6 +38,7 @@ from models import (
     with_arguments,
     work,
 )
+from ortwin import fast
 from ortwin.fast import LibraryError, counters, ort_session, register
 from ortwin.ref import UnsupportedError
 
@@ -540,8 +541,12 @@ def test_options_of_the_provider_itself(tmp_path: Path) -> None:
         ("isa", "sse9", "isa 'sse9' is unknown: choose avx512, avx2 or portable"),
         ("isa", "AVX2", "isa 'AVX2' is unknown"),
         ("report", "/nonexistent/folder/r", "option report='/nonexistent/folder/r': the file can't be written"),
-        ("bogus", "1", "option bogus='1': unknown option; there are isa, threads, report, group"),
+        ("bogus", "1", "option bogus='1': unknown option; there are isa, threads, report, group, pack_bytes"),
         ("", "1", "option ='1': unknown option"),
+        ("pack_bytes", "1GB", "option pack_bytes='1GB': a number of bytes from 0 to 18446744073709551615 is needed"),
+        ("pack_bytes", "-1", "option pack_bytes='-1': a number of bytes from 0 to 18446744073709551615 is needed"),
+        ("pack_bytes", "18446744073709551616", "a number of bytes from 0 to 18446744073709551615 is needed"),
+        ("pack_bytes", "", "option pack_bytes='': a number of bytes from 0 to 18446744073709551615 is needed"),
     ],
 )
 def test_bad_options_name_option_and_rule(option: str, bad: str, rule: str) -> None:
@@ -563,6 +568,11 @@ def test_bad_arguments_of_ort_session() -> None:
         session(model, graph_optimization="none")
     with pytest.raises(InvalidArgument, match="isa 'sse9' is unknown"):
         session(model, isa="sse9")
+    for count in (-1, 2**64):
+        with pytest.raises(LibraryError, match=f"pack_bytes must be 0 to 18446744073709551615, not {count}"):
+            session(model, pack_bytes=count)
+        with pytest.raises(LibraryError, match=f"pack_bytes must be 0 to 18446744073709551615, not {count}"):
+            fast.Session(model, pack_bytes=count)
 
 
 def test_the_environment_names_the_default_isa_and_the_argument_beats_it(

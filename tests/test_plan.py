@@ -366,6 +366,16 @@ def test_a_trace_at_the_end_of_a_session(make: str) -> None:
         assert traced(TRACED.format(make=make), **asked) == ""
 
 
+@pytest.mark.parametrize("make", ["Session", "ort_session"])
+def test_a_trace_of_a_session_that_lives_to_the_end(make: str) -> None:
+    other = f"{make}(model).run(None, {{'x': np.ones(3, 'f')}})"
+    kept = "import ctypes\nctypes.pythonapi.Py_IncRef(ctypes.py_object(made))"  # the interpreter would end it
+    said = traced(TRACED.format(make=make).replace("del made", f"{other}\n{kept}"), ORTWIN_TRACE="1")
+    heads = [line for line in said.splitlines() if line.startswith("ortwin trace of ")]
+    assert [head.endswith(", alive at exit") for head in heads] == [False, True]
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("run ")] == ["1", "5"]
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("n", [1025, 300_000])
 def test_an_output_in_place_of_what_another_piece_still_reads_is_refused(n: int, threads: int) -> None:
@@ -382,3 +392,29 @@ def test_an_output_in_place_of_what_another_piece_still_reads_is_refused(n: int,
     s = np.empty((2, n), np.int64)
     session.run_into({"s": s, "y": feeds["x"]}, feeds)  # exact, and in turns
     assert (s == feeds["j"] + feeds["k"]).all()
+
+
+def test_outputs_lie_in_any_order_and_each_overlap_is_seen() -> None:
+    count, size = 60, 5
+    names = [f"y{k}" for k in range(count)]
+    nodes = [node("Neg" if k % 2 else "Abs", ["x"], name) for k, name in enumerate(names)]
+    session = Session(of_nodes(nodes, [value("x")], [value(name) for name in names]))
+    rng = np.random.default_rng(0)
+    feeds = {"x": np.arange(size, dtype=np.float32)}
+    for _ in range(40):
+        memory = np.zeros(count * size + 2, np.float32)
+        places = rng.permutation(count) * size
+        outputs = {name: memory[at : at + size] for name, at in zip(names, places, strict=True)}
+        session.run_into(outputs, feeds)
+        for k, name in enumerate(names):
+            assert_bits(outputs[name], -feeds["x"] if k % 2 else feeds["x"])
+        moved = int(rng.integers(count))  # two elements up, into its neighbour unless it is the last
+        at = int(places[moved]) + 2
+        outputs[names[moved]] = memory[at : at + size]
+        if places[moved] == places.max():
+            session.run_into(outputs, feeds)
+            continue
+        other = int(np.flatnonzero(places == places[moved] + size)[0])
+        pair = f"output {max(moved, other)} overlaps output {min(moved, other)}"
+        with pytest.raises(LibraryError, match=pair):
+            session.run_into(outputs, feeds)

@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from onnx import helper
 
 from models import AVAILABLE, quiet
 from ortwin import fast, ref
-from ortwin.fast.library import LibraryError
+from ortwin.fast.library import LibraryError, default_library
 from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref.tensor import dtype_number
 from quantised import SIGNS, Array, iinfo, model, typed
@@ -152,6 +153,90 @@ def test_constant_matrices_are_packed_once_and_freed() -> None:
     after = fast.counters()
     assert after["packs_freed"] == before["packs_freed"] + 1
     assert after["pack_bytes"] == before["pack_bytes"]
+
+
+@pytest.fixture
+def budget() -> Iterator[None]:
+    """The budget of packs is the process's: what a test says of it must not outlive the test."""
+    yield
+    default_library().pack_bytes(1 << 30)
+
+
+def moved(before: dict[str, int], *names: str) -> list[int]:
+    """How far these counters are from what they were."""
+    now = fast.counters()
+    return [now[name] - before[name] for name in names]
+
+
+@pytest.mark.parametrize("make", [fast.Session, fast.ort_session], ids=["fast", "onnxruntime"])
+def test_packs_keep_to_the_budget_that_was_said_last(make: Callable[..., Any], budget: None) -> None:
+    proto, feeds = built(product_cases()[4])
+    expected = ref.Session(proto).run(None, feeds)
+    start = fast.counters()
+    packed = make(proto, pack_bytes=2**64 - 1)
+    assert moved(start, "packs_built", "packs_declined") == [1, 0]
+    size = fast.counters()["pack_bytes"] - start["pack_bytes"]
+    assert size > 0
+    del packed
+    for said, built_, declined in ((size - 1, 0, 1), (size, 1, 0), (0, 0, 1)):
+        before = fast.counters()
+        session = make(proto, pack_bytes=start["pack_bytes"] + said)
+        assert moved(before, "packs_built", "packs_declined") == [built_, declined]
+        same(session.run(None, feeds), expected, f"{said} bytes")
+        del session
+
+
+def test_a_pack_that_is_there_stays_and_is_shared_when_the_budget_shrinks(budget: None) -> None:
+    proto, feeds = built(product_cases()[4])
+    before = fast.counters()
+    first = fast.Session(proto)
+    second = fast.Session(proto, pack_bytes=0)  # the same bytes: nothing new is kept
+    other = fast.Session(built(product_cases()[12])[0])  # says nothing: what was said last holds
+    assert moved(before, "packs_built", "packs_shared", "packs_declined", "packs_freed") == [1, 1, 1, 0]
+    expected = ref.Session(proto).run(None, feeds)
+    same(first.run(None, feeds), expected, "first")
+    same(second.run(None, feeds), expected, "second")
+    del other
+
+
+def test_a_session_that_is_refused_says_nothing_of_the_budget(budget: None) -> None:
+    proto, _ = built(product_cases()[4])
+    for options in ({"ep.ortwin.pack_bytes": "0", "ep.ortwin.threads": "many"},):
+        with pytest.raises(Exception, match="option threads='many'"):
+            fast.ort_session(proto, session_options=quiet(), **options)
+    before = fast.counters()
+    session = fast.Session(proto)
+    assert moved(before, "packs_built", "packs_declined") == [1, 0]
+    del session
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        ("0", "0 1"),
+        ("", "1 0"),
+        ("1000000", "1 0"),
+        (
+            "1e9",
+            f"pack_bytes '1e9' (from ORTWIN_PACK_BYTES): a number of bytes from 0 to {2**64 - 1} is needed",
+        ),
+    ],
+)
+def test_the_environment_says_the_budget_until_somebody_else_does(said: str, result: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(built(product_cases()[4])[0], path)
+    script = (
+        "import sys\nfrom ortwin import fast, ref\n"
+        "try:\n    session = fast.Session(sys.argv[1])\n"
+        "except ref.OrtwinError as error:\n    sys.exit(print(error))\n"
+        "found = fast.counters()\nprint(found['packs_built'], found['packs_declined'])\n"
+        "fast.Session(sys.argv[1], pack_bytes=1 << 20)\nassert fast.counters()['packs_built'] == 1\n"
+    )
+    environment = {**os.environ, "ORTWIN_PACK_BYTES": said}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == (result, 0), done.stderr
 
 
 def test_an_initializer_that_a_feed_may_override_is_never_packed() -> None:

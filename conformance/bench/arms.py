@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ortwin.conformance import ortvalues, plugins
 from ortwin.conformance.bench import host
-from ortwin.conformance.bench.cells import Cell
+from ortwin.conformance.bench.cells import Cell, Made
 from ortwin.fast.library import Library
 from ortwin.ref.errors import OrtwinError, UnsupportedError
 from ortwin.ref.session import Session as Reference
@@ -84,7 +84,8 @@ class Refused(OrtwinError):
 
 
 class Rig:
-    """One cell's buffers and arms. bound: the arms to time; refused: reasons by arm; differences: by foreign arm."""
+    """One cell's buffers and arms, the control first. bound: the arms to time; refused: reasons by arm; differences: by
+    arm, from the control."""
 
     def __init__(self, cell: Cell, arms: Sequence[Arm], threads: int) -> None:
         self.cell = cell
@@ -92,8 +93,10 @@ class Rig:
         self.bound: dict[str, Bound] = {}
         self.refused: dict[str, str] = {}
         self.differences: dict[str, Difference] = {}
-        self._feeds = {name: np.ascontiguousarray(array) if array.ndim else array for name, array in cell.feeds.items()}
-        self._expected = _reference(cell)
+        made = cell.make()
+        self._model = made.model
+        self._feeds = {name: np.ascontiguousarray(array) if array.ndim else array for name, array in made.feeds.items()}
+        self._expected = _reference(made)
         self.outputs: list[tuple[str, Array]] = []
         control_outputs: list[Array] = []
         for arm in arms:
@@ -110,6 +113,8 @@ class Rig:
                 self.refused[arm.name] = str(error)
                 continue
             self.bound[arm.name] = bound
+        if arms[0].name not in self.bound:
+            self.differences.clear()  # from what another arm gave
 
     def copy(self) -> None:
         """A memcpy of the cell's first input to its first output: the least an elementwise op can cost."""
@@ -118,7 +123,7 @@ class Rig:
 
     def _bind(self, arm: Arm) -> Bound:
         try:
-            session = arm.make(self.cell.model, self.threads)
+            session = arm.make(self._model, self.threads)
         except Exception as error:  # whatever ONNX Runtime or a plugin raises is this arm's reason
             raise Refused(f"no session: {_first_sentence(error)}") from error
         self._check_ownership(arm, session)
@@ -173,8 +178,11 @@ class Rig:
 def ulp_distance(a: Array, b: Array) -> float:
     """Largest distance in representable numbers of the type between equal places; 0 for equal bits or two NaNs.
 
-    A NaN against a number is infinite. What is no float of at most 32 bits counts as equal or infinitely far.
+    A NaN against a number is infinite, of integers it is the difference. What is neither an integer nor a float of at
+    most 32 bits counts as equal or infinitely far.
     """
+    if a.dtype.kind in "iu" and a.dtype == b.dtype and a.shape == b.shape:
+        return absolute_distance(a, b)
     if dtype_number(a.dtype) not in FLOATS or a.dtype != b.dtype or a.shape != b.shape:
         return 0.0 if np.array_equal(_bits(a), _bits(b)) else float("inf")
     if not a.size:
@@ -200,10 +208,10 @@ def absolute_distance(a: Array, b: Array) -> float:
     return float(distance.max())
 
 
-def _reference(cell: Cell) -> list[Array] | None:
+def _reference(made: Made) -> list[Array] | None:
     """What the outputs must be to the bit; None where the reference has no such ops."""
     try:
-        return Reference(cell.model).run(None, cell.feeds)
+        return Reference(made.model).run(None, made.feeds)
     except UnsupportedError:
         return None
 

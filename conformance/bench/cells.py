@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,14 +27,24 @@ OPSET: Final = 24
 
 
 @dataclass(frozen=True)
+class Made:
+    """A serialised model, and an array for each of its inputs."""
+
+    model: bytes
+    feeds: dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
 class Cell:
-    """A model and its inputs. nodes: how many nodes an owner must own; elementwise: memcpy is its limit."""
+    """A model and its inputs, made when it is its turn: a grid's matrices together would not fit in memory.
+
+    nodes: how many nodes an owner must own; elementwise: memcpy is its limit.
+    """
 
     name: str
-    model: bytes = field(repr=False)
-    feeds: dict[str, npt.NDArray[Any]] = field(repr=False)
+    make: Callable[[], Made]
     nodes: int
-    elementwise: bool
+    elementwise: bool = False
 
 
 def parse_size(text: str) -> int:
@@ -96,25 +106,12 @@ def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32") -> 
     )
 
 
-def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Cell:
-    """A[M, K] times a constant B[K, N]."""
-    a, b = _normal((m, k), dtype, 0), _normal((k, n), dtype, 1)
-    kind = oh.np_dtype_to_tensor_dtype(a.dtype)
-    graph = oh.make_graph(
-        [oh.make_node("MatMul", ["a", "b"], ["y"], name="node")],
-        "cell",
-        [oh.make_tensor_value_info("a", kind, [m, k])],
-        [oh.make_tensor_value_info("y", kind, [m, n])],
-        [onnx.numpy_helper.from_array(b, "b")],
-    )
-    return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph), {"a": a}, 1, False)
-
-
 def whole(path: str, dims: dict[str, int], seed: int) -> Cell:
     """A model of the user's with inputs from the seed."""
     feeds = make_feeds(read_model(path), {}, dims, seed).arrays
     model = onnx.load(path)  # with its external data
-    return Cell(Path(path).name, model.SerializeToString(), feeds, len(model.graph.node), False)
+    made = Made(model.SerializeToString(), feeds)
+    return Cell(Path(path).name, lambda: made, len(model.graph.node))
 
 
 def grid(ops: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str]) -> Iterator[Cell]:
@@ -125,24 +122,27 @@ def grid(ops: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str]) -> Ite
                 yield unary(op, size, dtype)
 
 
-def _chain(name: str, ops: Sequence[str], size: int, dtype: str) -> Cell:
-    x = _normal((size,), dtype, 0)
-    if POSITIVE & set(ops):
-        x = np.abs(x)
-    kind = oh.np_dtype_to_tensor_dtype(x.dtype)
-    values = ["x", *(f"v{k}" for k in range(len(ops) - 1)), "y"]
-    nodes = [make_node(op, [values[k]], [values[k + 1]], f"node{k}") for k, op in enumerate(ops)]
-    ends = [oh.make_tensor_value_info(end, kind, [size]) for end in ("x", "y")]
-    graph = oh.make_graph(nodes, "cell", ends[:1], ends[1:])
-    return Cell(name, _bytes(graph), {"x": x}, len(ops), True)
+def serialised(graph: onnx.GraphProto) -> bytes:
+    """The graph as a model of the opset that cells have."""
+    opsets = [oh.make_opsetid("", OPSET), oh.make_opsetid("com.microsoft", 1)]
+    model = oh.make_model(graph, opset_imports=opsets, ir_version=10)
+    return bytes(model.SerializeToString())
 
 
-def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
+def normal(shape: tuple[int, ...], dtype: str, seed: int) -> npt.NDArray[Any]:
+    """Normally distributed numbers of mean 0 and deviation 1."""
     values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     return values.astype(oh.tensor_dtype_to_np_dtype(DTYPES[dtype]))
 
 
-def _bytes(graph: onnx.GraphProto) -> bytes:
-    opsets = [oh.make_opsetid("", OPSET), oh.make_opsetid("com.microsoft", 1)]
-    model = oh.make_model(graph, opset_imports=opsets, ir_version=10)
-    return bytes(model.SerializeToString())
+def _chain(name: str, ops: Sequence[str], size: int, dtype: str) -> Cell:
+    def make() -> Made:
+        x = normal((size,), dtype, 0)
+        if POSITIVE & set(ops):
+            x = np.abs(x)
+        values = ["x", *(f"v{k}" for k in range(len(ops) - 1)), "y"]
+        nodes = [make_node(op, [values[k]], [values[k + 1]], f"node{k}") for k, op in enumerate(ops)]
+        ends = [oh.make_tensor_value_info(end, DTYPES[dtype], [size]) for end in ("x", "y")]
+        return Made(serialised(oh.make_graph(nodes, "cell", ends[:1], ends[1:])), {"x": x})
+
+    return Cell(name, make, len(ops), elementwise=True)

@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 from rich.console import Console
 from rich.progress import track
 
-from ortwin.conformance.bench import cells, host, report, timing
+from ortwin.conformance.bench import cells, host, products, report, timing
 from ortwin.conformance.bench.arms import AGAIN, CONTROL, Arm, Rig, control, plugin
 from ortwin.conformance.tables import say
 from ortwin.fast.library import LibraryError, default_library, library_path
@@ -34,13 +34,34 @@ STANDARD_SIZES: Final = "4Ki,64Ki,1Mi,4Mi"
 def add_parser(commands: Any) -> None:
     """Adds the command to an argparse subparsers object; its function is run(arguments) -> exit code."""
     parser = commands.add_parser("bench", help="measure speed as ratios to ONNX Runtime's CPU provider")
-    parser.add_argument("--op", default=UNARY_OPS, help="ops, comma separated, as Elu@alpha=2 (default: all unary ops)")
-    parser.add_argument("--size", default=STANDARD_SIZES, help=f"elements, comma separated (default: {STANDARD_SIZES})")
-    parser.add_argument("--dtype", default="float32", help="element types, comma separated")
+    known = ", ".join(products.PRODUCTS)
+    parser.add_argument(
+        "--op",
+        default=UNARY_OPS,
+        help=f"ops, comma separated: unary ones, as Elu@alpha=2, and products: {known} (default: all unary ops)",
+    )
+    parser.add_argument(
+        "--size", default=STANDARD_SIZES, help=f"elements of unary ops, comma separated (default: {STANDARD_SIZES})"
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="MxKxN",
+        help="A[M,K] times B[K,N], of products, comma separated (default: M of 1, 4, 8, 128; K = N of 2048, 3584)",
+    )
+    parser.add_argument(
+        "--dtype",
+        help="element types, comma separated (default: float32; of quantised products, those of A and B: "
+        f"{','.join(products.SIGNS)})",
+    )
+    parser.add_argument(
+        "--b",
+        default=",".join(products.B_KINDS),
+        metavar="KINDS",
+        help="of products: a B that is constant, given at runtime, or both (default: constant,runtime)",
+    )
     parser.add_argument(
         "--chain", action="append", default=[], metavar="OPS:COUNT:SIZE", help="e.g. Relu:100:8, Abs+Neg:10:4Ki"
     )
-    parser.add_argument("--matmul", action="append", default=[], metavar="MxKxN", help="A[M,K] times a constant B[K,N]")
     parser.add_argument("--model", action="append", default=[], metavar="PATH", help="a whole model, as written")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="a symbolic dimension of --model")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PATH", help="another plugin, ours or not")
@@ -54,7 +75,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command. 2 if an arm that was asked for got no ratio anywhere, else 0."""
+    """Runs the command. 2 if an arm that was asked for was measured nowhere, else 0."""
     before = None
     if arguments.replay:
         before, arguments = _replayed(arguments)
@@ -77,10 +98,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         _show_facts(facts, cpus, arguments.threads)
         report.show(results, before)
-    missing = [arm.name for arm in arms[2:] if not any(arm.name in result.ratios for result in results)]
+    measured = {name for result in results for name in (*result.ratios, *result.times)}
+    missing = [arm.name for arm in arms[2:] if arm.name not in measured]
     for name in missing:
         why = next(result.refused.get(name) or next(iter(result.refused.values())) for result in results)
-        print(f"ortwin: no ratio at all for {name}: {why}", file=sys.stderr)
+        print(f"ortwin: {name} was measured nowhere: {why}", file=sys.stderr)
     return 2 if missing else 0
 
 
@@ -123,7 +145,7 @@ def measure_cell(cell: cells.Cell, arms: Sequence[Arm], arguments: argparse.Name
     first, again = arms[0].name, arms[1].name
     rig = Rig(cell, arms, arguments.threads)
     runs: dict[str, timing.Run] = {name: bound.run for name, bound in rig.bound.items()}
-    if first not in runs or again not in runs:
+    if not runs:
         return report.evaluate(cell.name, None, first, again, rig.refused, rig.differences)
     if cell.elementwise:
         runs["memcpy"] = rig.copy
@@ -134,19 +156,38 @@ def measure_cell(cell: cells.Cell, arms: Sequence[Arm], arguments: argparse.Name
 def choose_cells(arguments: argparse.Namespace) -> list[cells.Cell]:
     """The cells that the options name."""
     sizes = [_count(text, "--size") for text in arguments.size.split(",")]
-    dtypes = [cells.parse_dtype(text) for text in arguments.dtype.split(",")]
+    dtypes = arguments.dtype.split(",") if arguments.dtype is not None else []
     dims = {name: _count(size, "--dim") for name, size in (_pair(text, "--dim") for text in arguments.dim)}
     chosen: list[cells.Cell] = []
     for text in arguments.chain:
         ops, count, size = _parts(text, ":", 3, "--chain")
         chosen.append(cells.chain(_ops(ops, "+"), _count(count, "--chain"), _count(size, "--chain")))
-    for text in arguments.matmul:
-        m, k, n = (_count(part, "--matmul") for part in _parts(text, "x", 3, "--matmul"))
-        chosen += [cells.matmul(m, k, n, dtype) for dtype in dtypes]
     chosen += [cells.whole(path, dims, seed=0) for path in arguments.model]
     if chosen:  # asked for by name: the standard grid is not meant as well
         return chosen
-    return list(cells.grid(_ops(arguments.op, ","), sizes, dtypes))
+    shapes, b_kinds = _shapes(arguments.shape), _b_kinds(arguments.b)
+    for op in _ops(arguments.op, ","):
+        if op in products.PRODUCTS:
+            chosen += products.grid(op, shapes, dtypes, b_kinds)
+        else:
+            chosen += cells.grid([op], sizes, [cells.parse_dtype(text) for text in dtypes or ["float32"]])
+    return chosen
+
+
+def _shapes(text: str | None) -> list[products.Shape]:
+    found = []
+    for shape in text.split(",") if text is not None else []:
+        m, k, n = (_count(part, "--shape") for part in _parts(shape, "x", 3, "--shape"))
+        found.append((m, k, n))
+    return found
+
+
+def _b_kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    for kind in kinds:
+        if kind not in products.B_KINDS:
+            raise InputError(f"--b '{kind}' is not one of {', '.join(products.B_KINDS)}")
+    return kinds
 
 
 def _ops(text: str, separator: str) -> list[str]:

@@ -14,7 +14,10 @@ from ortwin.conformance.tables import say, table
 
 @dataclass
 class Result:
-    """One cell: ratios by arm against `control`, with what is needed to believe them or not."""
+    """One cell: ratios by arm against `control`, with what is needed to believe them or not.
+
+    times: median microseconds by arm, where the control was refused and there can be no ratios.
+    """
 
     cell: str
     control: str
@@ -23,6 +26,7 @@ class Result:
     marked: dict[str, list[int]]  # rounds by reason
     memcpy_us: float | None
     ratios: dict[str, statistics.Ratio]
+    times: dict[str, float]
     verdicts: dict[str, statistics.Verdict]
     refused: dict[str, str]
     differences: dict[str, Difference]
@@ -41,17 +45,15 @@ def evaluate(
     refused: dict[str, str],
     differences: dict[str, Difference],
 ) -> Result:
-    """Ratios and verdicts of a measurement; no measurement when the control itself was refused."""
-    if measurement is None:
-        return Result(cell, control, 0.0, 0.0, {}, None, {}, {}, refused, differences, None)
-    samples = measurement.samples
+    """Ratios and verdicts of a measurement; times alone when the control was refused; None when every arm was."""
+    samples = {} if measurement is None else measurement.samples
+    arms = [name for name in samples if name not in (control, again, "memcpy")]
+    memcpy = statistics.microseconds(samples["memcpy"]) if "memcpy" in samples else None
+    if measurement is None or control not in samples or again not in samples:
+        times = {name: statistics.microseconds(samples[name]) for name in arms}
+        return Result(cell, control, 0.0, 0.0, {}, memcpy, {}, times, {}, refused, differences, measurement)
     band = statistics.null_band(samples[again], samples[control])
-    ratios = {
-        name: statistics.ratio(taken, samples[control])
-        for name, taken in samples.items()
-        if name not in (control, again, "memcpy")
-    }
-    memcpy = statistics.ratio(samples["memcpy"], samples[control]).us if "memcpy" in samples else None
+    ratios = {name: statistics.ratio(samples[name], samples[control]) for name in arms}
     marked = {
         "drift": statistics.drifted_rounds(samples[control], band),
         "others were running": measurement.busy,
@@ -64,6 +66,7 @@ def evaluate(
         {reason: rounds for reason, rounds in marked.items() if rounds},
         memcpy,
         ratios,
+        {},
         {name: statistics.verdict(value.p50, band) for name, value in ratios.items()},
         refused,
         differences,
@@ -87,13 +90,18 @@ def show(results: Sequence[Result], before: dict[tuple[str, str], float] | None 
                 then = before.get((result.cell, name))
                 row.append("" if then is None else f"{then:.3f}")
             rows.append(row)
+        for name, us in result.times.items():
+            rows.append([result.cell, name, *[""] * 4, f"{us:.2f}", "", "no control", *[""] * (before is not None)])
     table("ratio to the control in one process, below 1 is faster", columns, rows, set(columns[2:8]) | {"p50 then"})
     columns = ["cell", "control µs", "band ±", "drift", "memcpy µs", "marked rounds"]
-    measured = [result for result in results if result.measurement is not None]
+    measured = [result for result in results if result.measurement is not None and not result.times]
     table("what the ratios stand on", columns, [_cell_row(result) for result in measured], columns[1:5])
     for result in results:
+        if result.control in result.refused:
+            say(f"{result.cell}: no ratios, times alone: {result.control} refuses it: {result.refused[result.control]}")
         for name, why in result.refused.items():
-            say(f"{result.cell}: no ratio for {name}: {why}")
+            if result.control not in result.refused or why != result.refused[result.control]:
+                say(f"{result.cell}: no ratio for {name}: {why}")
 
 
 def _ratio_row(result: Result, name: str, value: statistics.Ratio) -> list[str]:

@@ -58,8 +58,8 @@ def ratio(arm: Samples, control: Samples) -> Ratio:
         spread=max(p50) - min(p50),
         won=sum(value < 1 for value in p50),
         rounds=len(p50),
-        us=_microseconds(arm),
-        control_us=_microseconds(control),
+        us=microseconds(arm),
+        control_us=microseconds(control),
     )
 
 
@@ -95,5 +95,6 @@ def drifted_rounds(control: Samples, band: float) -> list[int]:
     return [k for k, value in enumerate(medians) if abs(value / middle - 1) > band]
 
 
-def _microseconds(samples: Samples) -> float:
+def microseconds(samples: Samples) -> float:
+    """The median over all blocks."""
     return statistics.median(value for blocks in samples for value in blocks) / 1000

@@ -50,7 +50,9 @@ typedef struct OrtEpApi {
 
 typedef struct OrtApi {
     OrtStatus *(*CreateStatus)(int code, const char *message);
-    ABI_GAP(1, 51);
+    ABI_GAP(1, 2);
+    const char *(*GetErrorMessage)(const OrtStatus *);
+    ABI_GAP(3, 51);
     OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
     ABI_GAP(52, 55);
     OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **);
@@ -176,6 +178,7 @@ struct OrtNodeFusionOptions {
 #define ABI_SIZE(type, size) _Static_assert(sizeof(type) == (size), "size of " #type)
 
 ABI_SLOT(OrtApi, CreateStatus, 0);
+ABI_SLOT(OrtApi, GetErrorMessage, 2);
 ABI_SLOT(OrtApi, GetTensorMutableData, 51);
 ABI_SLOT(OrtApi, CastTypeInfoToTensorInfo, 55);
 ABI_SLOT(OrtApi, GetOnnxTypeFromTypeInfo, 56);

@@ -19,6 +19,8 @@ static OrtStatus *test_node(const ow_host *host, ow_offer *offer) {
         offer->claimed = true;
         offer->kernel = ow_kernel_name(resolved.kernel);
         offer->dtype = resolved.dtype;
+        if (resolved.op->shape == OW_SHAPE_WHOLE)
+            offer->inner = ow_whole_inner(&resolved.whole, operands);
     }
     for (size_t k = 0; k < OW_MAX_INPUTS; k++)
         free(dims[k]);
@@ -127,8 +129,8 @@ static OrtStatus *count_constants(const ow_host *host, const ow_offer *offer, si
     return NULL;
 }
 
-/* One JSON object a line: {"graph","node","domain","op","since_version","isa","claimed","reason"}, and of a claimed node
- * {"group","kernel","constant_operands","runtime_operands"}. */
+/* One JSON object a line: {"graph","node","domain","op","since_version","isa","claimed","reason"}, of a claimed node
+ * {"group","kernel","constant_operands","runtime_operands"} too, and of a claimed product {"inner_dimensions"}. */
 static OrtStatus *write_report(const ow_ep *ep, const char *graph, const ow_offer *offer) {
     FILE *file = ep->report;
     const ortwin_node *node = &offer->info.node;
@@ -149,6 +151,9 @@ static OrtStatus *write_report(const ow_ep *ep, const char *graph, const ow_offe
         fprintf(file, ", \"group\": %zu, \"kernel\": \"%s %s\", \"constant_operands\": %zu, \"runtime_operands\": %zu",
                 ep->group_count + offer->group, offer->kernel, ow_dtype_name(offer->dtype), constants,
                 present - constants);
+    if (offer->claimed && offer->inner)
+        fprintf(file, ", \"inner_dimensions\": \"%s\"",
+                offer->inner == OW_INNER_EQUAL ? "known to be equal" : "checked by each run");
     fputs("}\n", file);
     return NULL;
 }

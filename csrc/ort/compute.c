@@ -66,6 +66,16 @@ static OrtStatus *read_inputs(const run *r, size_t count) {
     return NULL;
 }
 
+/* The host could not provide an output: the same again, with the node. */
+static OrtStatus *no_output(const run *r, const ortwin_error *error) {
+    const char *why = ORT(&r->host, api, GetErrorMessage, (r->failed));
+    ortwin_error both;
+    ow_fail(&both, ORTWIN_HOST_FAILED, "%.300s: %.200s", error->text, why ? why : "");
+    OrtStatus *status = ow_status(&r->host, ORTWIN_HOST_FAILED, &both);
+    ORT(&r->host, api, ReleaseStatus, (r->failed));
+    return status;
+}
+
 static OrtStatus *execute(const ow_compute *c, run *r) {
     uint64_t begin = ow_begin(c->trace);
     ORT_TRY(read_inputs(r, c->input_count));
@@ -74,7 +84,7 @@ static OrtStatus *execute(const ow_compute *c, run *r) {
     const ortwin_host pool = {host_dispatch, r, c->pool_state};
     ortwin_status status = ow_plan_execute(r->frame, &pool, host_output, r, &error);
     if (r->failed)
-        return r->failed;
+        return status ? no_output(r, &error) : r->failed; /* of an output without elements the plan says nothing */
     return status ? ow_status(&r->host, status, &error) : NULL;
 }
 

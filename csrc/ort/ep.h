@@ -51,9 +51,11 @@ typedef struct ow_ep {
     const char *isa;             /* the instruction set its plans run on */
     int32_t threads;             /* option "threads"; 0: whatever the session's pool has */
     _Atomic uint32_t pool_state; /* what was learned of that pool, for all groups of the session */
-    bool node_by_node;           /* option "group": one claim per node instead of the largest groups */
-    size_t group_count;          /* claims so far, over all graphs */
-    FILE *report;                /* option "report"; NULL without */
+    uint64_t pack_bytes;         /* option "pack_bytes" */
+    bool pack_bytes_given;
+    bool node_by_node;  /* option "group": one claim per node instead of the largest groups */
+    size_t group_count; /* claims so far, over all graphs */
+    FILE *report;       /* option "report"; NULL without */
 } ow_ep;
 
 /* A node of ONNX Runtime's graph in our terms. Strings and value infos are borrowed from the graph. */
@@ -76,6 +78,7 @@ typedef struct ow_offer {
     size_t group;       /* claimed: its group, 0 to group_count - 1 */
     const char *kernel; /* claimed: which */
     int32_t dtype;
+    ow_inner inner; /* claimed */
 } ow_offer;
 
 OrtStatus *ow_read_node(const ow_host *host, ow_counter phase, const OrtNode *node, ow_node_info *info);

@@ -3,6 +3,7 @@
 
 #include "run/cpu.h"
 #include "run/ops.h"
+#include "run/packs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,11 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
             return bad_option(ep, key, value, "graph or node is needed");
         return NULL;
     }
-    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group");
+    if (strcmp(key, "pack_bytes") == 0) {
+        ep->pack_bytes_given = true;
+        return ow_read_bytes(value, &ep->pack_bytes) ? NULL : bad_option(ep, key, value, OW_BYTES_RULE);
+    }
+    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group, pack_bytes");
 }
 
 /* ONNX Runtime hands EP options over as session config "ep.<lowercased EP name>.<key>". */
@@ -100,7 +105,11 @@ static OrtStatus *read_options(ow_ep *ep, const OrtSessionOptions *options) {
     ORT(host, api, ReleaseKeyValuePairs, (pairs));
     if (status)
         return status;
-    return ep->isa ? NULL : choose_isa(ep, NULL);
+    if (!ep->isa)
+        ORT_TRY(choose_isa(ep, NULL));
+    if (ep->pack_bytes_given) /* now that no option is wrong: it is the process's budget */
+        ow_pack_budget(ep->pack_bytes);
+    return NULL;
 }
 
 /* ---- the provider ---- */
@@ -120,7 +129,7 @@ static void release_ep(OrtEpFactory *factory, OrtEp *base) {
         return;
     if (ep->report)
         fclose(ep->report);
-    ow_trace_end(ep->trace, ep->factory->name);
+    ow_trace_end(ep->trace);
     ow_tally_close(&ep->tally);
     free(ep);
 }
@@ -137,7 +146,7 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
     ow_tally_open(&ep->tally, 0);
     ep->host = factory->host;
     ep->host.tally = &ep->tally;
-    ep->trace = ow_trace_new();
+    ep->trace = ow_trace_new(factory->name);
     ep->base.ort_version_supported = factory->host.version;
     ep->base.GetName = ep_name;
     ep->base.GetCapability = ow_get_capability;

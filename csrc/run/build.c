@@ -46,6 +46,8 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
         return ow_fail(error, ORTWIN_MISUSE, "threads must be 0 to %d, not %d", ORTWIN_MAX_THREADS, (int)threads);
     const ow_isa *chosen;
     ortwin_status status = ow_choose_isa(isa, &chosen, error);
+    if (!status)
+        status = ow_pack_environment(error);
     if (status)
         return status;
     ortwin_plan *made = calloc(1, sizeof *made);
@@ -54,12 +56,14 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
     ow_tally_open(&made->tally, 0);
     ow_count(&made->tally, OW_allocations_build, 1);
     made->isa = chosen;
-    made->trace = ow_trace_new();
+    made->trace = ow_trace_new("a plan");
     made->own_trace = 1;
     made->threads = threads;
     *plan = made;
     return ORTWIN_OK;
 }
+
+void ortwin_pack_bytes(uint64_t bytes) { ow_pack_budget(bytes); }
 
 void ortwin_plan_free(ortwin_plan *plan) {
     if (!plan)
@@ -76,7 +80,7 @@ void ortwin_plan_free(ortwin_plan *plan) {
     ow_free_cache(plan);
     ow_tally_close(&plan->tally);
     if (plan->own_trace)
-        ow_trace_end(plan->trace, "a plan");
+        ow_trace_end(plan->trace);
     free(plan->slots);
     free(plan->nodes);
     free(plan->inputs);
@@ -404,7 +408,7 @@ size_t ow_plan_input_count(const ortwin_plan *plan) { return plan->input_count; 
 
 void ow_plan_share_trace(ortwin_plan *plan, ow_trace *trace) {
     if (plan->own_trace)
-        free(plan->trace);
+        ow_trace_end(plan->trace); /* nothing has happened, so nothing is said */
     plan->trace = trace;
     plan->own_trace = 0;
 }

@@ -9,8 +9,10 @@ enum { ALIGNMENT = 64 };
 
 static ow_frame *new_frame(ortwin_plan *plan) {
     /* Cannot overflow: the plan itself holds larger entries in as many places. */
+    ow_frame *frame;
     size_t inputs = plan->input_count * (sizeof(ortwin_tensor) + OW_STACKED_RANK * sizeof(int64_t));
-    ow_frame *frame = calloc(1, sizeof *frame + inputs + (plan->slot_count + plan->output_count) * sizeof *frame->base);
+    size_t outputs = plan->output_count * (sizeof *frame->written + sizeof *frame->by_address);
+    frame = calloc(1, sizeof *frame + inputs + plan->slot_count * sizeof *frame->base + outputs);
     if (!frame)
         return NULL;
     ow_tally_open(&frame->tally, 0);
@@ -21,6 +23,7 @@ static ow_frame *new_frame(ortwin_plan *plan) {
     frame->dims = (int64_t *)(void *)(frame->inputs + plan->input_count);
     frame->base = (unsigned char **)(void *)(frame->dims + plan->input_count * OW_STACKED_RANK);
     frame->written = frame->base + plan->slot_count;
+    frame->by_address = (size_t *)(void *)(frame->written + plan->output_count);
     for (size_t s = 0; s < plan->slot_count; s++)
         frame->base[s] = plan->slots[s].constant.data;
     atomic_init(&frame->busy, 1);
@@ -68,13 +71,31 @@ int64_t *ow_frame_dims(ow_frame *frame, size_t k, size_t rank) {
 
 ow_tally *ow_frame_tally(ow_frame *frame) { return &frame->tally; }
 
+/* There is no memory for intermediates: which is the largest? */
+static ortwin_status no_arena(const ow_frame *frame, const ow_signature *signature, ortwin_error *error) {
+    const ortwin_plan *plan = frame->plan;
+    const ow_node *largest = NULL;
+    for (size_t k = 0; k < plan->node_count; k++) {
+        int32_t slot = plan->nodes[k].output;
+        if (signature->offsets[slot] != SIZE_MAX &&
+            (!largest || signature->values[slot].bytes > signature->values[largest->output].bytes))
+            largest = &plan->nodes[k];
+    }
+    if (!largest)
+        return ow_no_memory(error);
+    return ow_fail(error, ORTWIN_OUT_OF_MEMORY,
+                   "%s: no memory for its output of %zu bytes; the intermediates take %zu together", largest->label,
+                   signature->values[largest->output].bytes, signature->arena_bytes);
+}
+
 ortwin_status ow_frame_adopt(ow_frame *frame, ow_signature *signature, ortwin_error *error) {
     if (signature->arena_bytes > frame->arena_room) {
         size_t bytes = (signature->arena_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         unsigned char *arena = aligned_alloc(ALIGNMENT, bytes);
         if (!arena) {
+            ortwin_status status = no_arena(frame, signature, error);
             ow_drop_signature(signature);
-            return ow_no_memory(error);
+            return status;
         }
         ow_count(&frame->tally, OW_allocations_run, 1);
         ow_count(&frame->tally, OW_arena_bytes, bytes);

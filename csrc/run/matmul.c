@@ -116,6 +116,12 @@ int32_t ow_matmul_rank(const ow_whole *node, const ortwin_operand inputs[OW_WHOL
     return node->kernel == OW_KERNEL_gemm ? 2 : ow_product_rank(inputs[A].rank, inputs[B].rank);
 }
 
+ow_inner ow_matmul_inner(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]) {
+    int64_t own_a[2], own_b[2];
+    ortwin_operand a = turned(&inputs[A], node->transposes_a, own_a), b = turned(&inputs[B], node->transposes_b, own_b);
+    return ow_product_inner(&a, &b);
+}
+
 /* ---- running ---- */
 
 const ow_pack *ow_matmul_pack(const ow_kernels *kernels, const ow_whole *node,

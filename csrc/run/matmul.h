@@ -8,5 +8,6 @@ ow_whole_check_fn ow_matmul_check;
 ow_whole_rank_fn ow_matmul_rank;
 ow_whole_pack_fn ow_matmul_pack;
 ow_whole_run_fn ow_matmul_run;
+ow_whole_inner_fn ow_matmul_inner;
 
 #endif

@@ -1,6 +1,7 @@
 #include "run/packs.h"
 
 #include "run/fpstate.h"
+#include "run/ops.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,21 +21,34 @@ static struct {
     pthread_mutex_t mutex;
     entry *entries;
     uint64_t budget;
-    int budget_known;
+    int budget_known; /* it was said, or the environment has been asked */
     uint64_t live_bytes;
-} cache = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} cache = {.mutex = PTHREAD_MUTEX_INITIALIZER, .budget = (uint64_t)1 << 30};
 
 enum { ALIGNMENT = 64 };
 
-static uint64_t budget(void) {
-    if (!cache.budget_known) {
-        const char *text = getenv("ORTWIN_PACK_BYTES");
-        char *end = NULL;
-        unsigned long long given = text ? strtoull(text, &end, 10) : 0;
-        cache.budget = text && end != text && *end == '\0' && *text != '-' ? given : (uint64_t)1 << 30;
-        cache.budget_known = 1;
-    }
-    return cache.budget;
+int ow_read_bytes(const char *text, uint64_t *bytes) {
+    *bytes = 0;
+    const char *c = text;
+    for (; *c >= '0' && *c <= '9'; c++)
+        if (__builtin_mul_overflow(*bytes, (uint64_t)10, bytes) ||
+            __builtin_add_overflow(*bytes, (uint64_t)(*c - '0'), bytes))
+            return 0;
+    return c != text && !*c;
+}
+
+ortwin_status ow_pack_environment(ortwin_error *error) {
+    ortwin_status status = ORTWIN_OK;
+    pthread_mutex_lock(&cache.mutex);
+    const char *text = cache.budget_known ? NULL : getenv("ORTWIN_PACK_BYTES");
+    uint64_t bytes;
+    if (text && *text && ow_read_bytes(text, &bytes))
+        cache.budget = bytes;
+    else if (text && *text)
+        status = ow_fail(error, ORTWIN_MISUSE, "pack_bytes '%.64s' (from ORTWIN_PACK_BYTES): %s", text, OW_BYTES_RULE);
+    cache.budget_known = status == ORTWIN_OK;
+    pthread_mutex_unlock(&cache.mutex);
+    return status;
 }
 
 void ow_pack_budget(uint64_t bytes) {
@@ -105,7 +119,7 @@ static const ow_pack *decline(entry *e, ow_tally *tally) {
 static const ow_pack *take(entry *e, ow_tally *tally) {
     entry *twin = find(e);
     uint64_t live = cache.live_bytes;
-    if (!twin && (live > budget() || e->recipe.bytes > budget() - live))
+    if (!twin && (live > cache.budget || e->recipe.bytes > cache.budget - live))
         return decline(e, tally);
     if (!build(e))
         return decline(e, tally);

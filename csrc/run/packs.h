@@ -3,6 +3,7 @@
 #ifndef ORTWIN_RUN_PACKS_H
 #define ORTWIN_RUN_PACKS_H
 
+#include "ortwin.h"
 #include "run/counters.h"
 
 #include <stddef.h>
@@ -35,7 +36,14 @@ const ow_pack *ow_pack_take(const ow_pack_recipe *recipe, ow_tally *tally);
 /* Gives it back; with its last user it is freed. NULL is allowed. */
 void ow_pack_give(const ow_pack *pack, ow_tally *tally);
 
-/* Bytes that all packs together may take. At first that of the environment variable ORTWIN_PACK_BYTES, else 1 GiB. */
+/* Bytes that all packs of the process together may take, from now on: what was said last holds for packs not yet made,
+ * and none that is there is dropped for it. */
 void ow_pack_budget(uint64_t bytes);
+/* Before anything was said it is what the environment variable ORTWIN_PACK_BYTES says, else 1 GiB; MISUSE if the
+ * variable is no number. */
+ortwin_status ow_pack_environment(ortwin_error *error);
+/* A decimal number; 0 if the text is none, or too large. */
+int ow_read_bytes(const char *text, uint64_t *bytes);
+#define OW_BYTES_RULE "a number of bytes from 0 to 18446744073709551615 is needed"
 
 #endif

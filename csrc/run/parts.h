@@ -107,6 +107,7 @@ struct ow_frame {
     size_t arena_room;
     unsigned char **base;    /* per slot: its data */
     unsigned char **written; /* per plan output: the buffer the host gave */
+    size_t *by_address;      /* plan outputs with elements, by where their buffers are */
     ortwin_tensor *inputs;   /* per plan input */
     int64_t *dims;           /* OW_STACKED_RANK for each input: shapes that the host copies */
     int64_t **long_dims;     /* per input, long_room of them: where that is not enough */

@@ -204,13 +204,27 @@ static int is_read_in_step(const ow_signature *signature, size_t step, int32_t s
     return 1;
 }
 
+/* Where in frame->by_address, which holds `count` outputs, output k belongs. Their buffers do not overlap one another, so
+ * one that overlaps k's lies beside that place. */
+static size_t place_of(const ow_frame *frame, size_t k, size_t count) {
+    size_t first = 0;
+    while (first < count) {
+        size_t middle = first + (count - first) / 2;
+        if ((uintptr_t)frame->written[frame->by_address[middle]] < (uintptr_t)frame->written[k])
+            first = middle + 1;
+        else
+            count = middle;
+    }
+    return first;
+}
+
 /* The buffer of output k may be exactly an input's, when nothing reads that input after the step that writes (kernels
  * allow y == x), and what takes turns with it reads the input in step; any other overlap with an input or with an
- * earlier output is refused. */
-static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned char *const *written,
-                                   ortwin_error *error) {
+ * earlier output is refused. *count: outputs in frame->by_address, of which this one becomes one. */
+static ortwin_status check_overlap(const ow_frame *frame, size_t k, size_t *count, ortwin_error *error) {
     const ortwin_plan *plan = frame->plan;
     const ow_value *values = frame->signature->values;
+    unsigned char *const *written = frame->written;
     size_t bytes = values[plan->outputs[k]].bytes;
     size_t step = ow_is_copied(plan, k) ? plan->node_count + k : plan->slots[plan->outputs[k]].step;
     /* What is executed as a whole may not write where it reads. */
@@ -225,15 +239,29 @@ static ortwin_status check_overlap(const ow_frame *frame, size_t k, unsigned cha
             return ow_fail(error, ORTWIN_OVERLAP, "output %zu overlaps input %zu and is not an exact in-place use", k,
                            j);
     }
-    for (size_t j = 0; j < k; j++)
+    size_t place = place_of(frame, k, *count);
+    for (size_t at = place ? place - 1 : 0; at < *count && at <= place; at++) {
+        size_t j = frame->by_address[at];
         if (overlaps(written[k], bytes, written[j], values[plan->outputs[j]].bytes))
             return ow_fail(error, ORTWIN_OVERLAP, "output %zu overlaps output %zu", k, j);
+    }
+    memmove(frame->by_address + place + 1, frame->by_address + place, (*count - place) * sizeof *frame->by_address);
+    frame->by_address[place] = k;
+    ++*count;
     return ORTWIN_OK;
+}
+
+static ortwin_status no_buffer(const ortwin_plan *plan, size_t k, size_t bytes, ortwin_error *error) {
+    const ow_slot *slot = &plan->slots[plan->outputs[k]];
+    const char *label = slot->from == FROM_NODE ? plan->nodes[slot->step].label : "";
+    return ow_fail(error, ORTWIN_HOST_FAILED, "%s%soutput %zu: the host gave no buffer of %zu bytes", label,
+                   *label ? ", " : "", k, bytes);
 }
 
 /* Asks the host for the buffers of all outputs, each once. */
 static ortwin_status take_outputs(ow_frame *frame, ortwin_output_fn output, void *user, ortwin_error *error) {
     const ortwin_plan *plan = frame->plan;
+    size_t placed = 0;
     for (size_t k = 0; k < plan->output_count; k++) {
         int32_t slot = plan->outputs[k];
         const ow_value *value = &frame->signature->values[slot];
@@ -242,8 +270,8 @@ static ortwin_status take_outputs(ow_frame *frame, ortwin_output_fn output, void
         if (!value->bytes)
             continue;
         if (!frame->written[k])
-            return ow_fail(error, ORTWIN_HOST_FAILED, "output %zu: the host gave no buffer", k);
-        ortwin_status status = check_overlap(frame, k, frame->written, error);
+            return no_buffer(plan, k, value->bytes, error);
+        ortwin_status status = check_overlap(frame, k, &placed, error);
         if (status)
             return status;
         if (!ow_is_copied(plan, k))

@@ -28,6 +28,11 @@ static ortwin_status check_matrices(const ortwin_operand *a, const ortwin_operan
     return ORTWIN_OK;
 }
 
+ow_inner ow_product_inner(const ortwin_operand *a, const ortwin_operand *b) {
+    int known = a->rank > 0 && b->rank > 0 && from_right(a, 0) >= 0 && from_right(b, b->rank > 1 ? 1 : 0) >= 0;
+    return known ? OW_INNER_EQUAL : OW_INNER_AT_RUN;
+}
+
 static int all_ones(const ortwin_operand *o, int unknown_too) {
     for (int32_t k = 0; k < o->rank; k++)
         if (o->dims[k] != 1 && !(unknown_too && o->dims[k] < 0))

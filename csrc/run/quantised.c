@@ -177,6 +177,11 @@ ortwin_status ow_quantised_check(const ow_whole *node, const ortwin_operand inpu
     return check_linear(node, inputs, dtype, NULL, error);
 }
 
+ow_inner ow_quantised_inner(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]) {
+    const positions *p = positions_of(node->kernel);
+    return p ? ow_product_inner(&inputs[p->a], &inputs[p->b]) : OW_NO_INNER;
+}
+
 const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ow_whole *node,
                                  const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
                                  ow_tally *tally) {

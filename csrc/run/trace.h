@@ -1,5 +1,5 @@
-/* ORTWIN_TRACE=1: where the time of a session goes, told on standard error when the session ends. Off, a phase costs one
- * test of a pointer. */
+/* ORTWIN_TRACE=1: where the time of a session goes, told on standard error when the session ends, or the process if it is
+ * first. Off, a phase costs one test of a pointer. */
 #ifndef ORTWIN_RUN_TRACE_H
 #define ORTWIN_RUN_TRACE_H
 
@@ -26,12 +26,14 @@ typedef enum ow_phase {
 
 typedef struct ow_trace {
     _Atomic uint64_t nanoseconds[OW_PHASE_COUNT], times[OW_PHASE_COUNT];
+    char of[64];
+    struct ow_trace *next; /* of those that have not ended */
 } ow_trace;
 
-/* NULL unless the environment asks for a trace (and there is memory for it). */
-ow_trace *ow_trace_new(void);
+/* of: what it is a trace of. NULL unless the environment asks for a trace (and there is memory for it). */
+ow_trace *ow_trace_new(const char *of);
 /* Prints the table, if anything happened, and frees the trace; NULL is allowed. */
-void ow_trace_end(ow_trace *trace, const char *of);
+void ow_trace_end(ow_trace *trace);
 uint64_t ow_clock(void);
 void ow_trace_add(ow_trace *trace, ow_phase phase, uint64_t begin);
 

@@ -8,11 +8,13 @@ typedef struct family {
     ow_whole_rank_fn *rank;
     ow_whole_pack_fn *pack;
     ow_whole_run_fn *run;
+    ow_whole_inner_fn *inner; /* NULL: of products there are none */
 } family;
 
 static const family *family_of(ow_kernel_id kernel) {
-    static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run};
-    static const family matmul = {ow_matmul_check, ow_matmul_rank, ow_matmul_pack, ow_matmul_run};
+    static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run,
+                                     ow_quantised_inner};
+    static const family matmul = {ow_matmul_check, ow_matmul_rank, ow_matmul_pack, ow_matmul_run, ow_matmul_inner};
     switch ((int)kernel) {
     case OW_KERNEL_matmul:
     case OW_KERNEL_gemm: return &matmul;
@@ -40,4 +42,9 @@ ortwin_status ow_whole_run(const ow_kernels *kernels, const ow_whole *node,
                            const ortwin_tensor *const inputs[OW_WHOLE_INPUTS], const ow_pack *pack, const ow_fan *fan,
                            const ortwin_tensor *y, ortwin_error *error) {
     return family_of(node->kernel)->run(kernels, node, inputs, pack, fan, y, error);
+}
+
+ow_inner ow_whole_inner(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]) {
+    ow_whole_inner_fn *inner = family_of(node->kernel)->inner;
+    return inner ? inner(node, inputs) : OW_NO_INNER;
 }

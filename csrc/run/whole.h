@@ -32,6 +32,9 @@ typedef ortwin_status ow_whole_check_fn(const ow_whole *node, const ortwin_opera
                                         int32_t *dtype, int32_t *rank, int64_t *dims, ortwin_error *error);
 /* The rank of the output from the ranks of the operands alone, -1 if unknown. */
 typedef int32_t ow_whole_rank_fn(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]);
+/* Of a claimed product: are its inner dimensions known to be equal, or has each Run to look? */
+typedef enum ow_inner { OW_NO_INNER, OW_INNER_EQUAL, OW_INNER_AT_RUN } ow_inner;
+typedef ow_inner ow_whole_inner_fn(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]);
 /* The node's constants (NULL: an operand that is none, or that there is not) packed ahead; NULL where the op packs
  * nothing, or the pack was declined. *replaced: bit k is set when the pack stands for operand k, which is then not read
  * by runs with it. Shapes are known. */
@@ -48,5 +51,6 @@ ow_whole_check_fn ow_whole_check;
 ow_whole_rank_fn ow_whole_rank;
 ow_whole_pack_fn ow_whole_pack;
 ow_whole_run_fn ow_whole_run;
+ow_whole_inner_fn ow_whole_inner;
 
 #endif
