@@ -6,6 +6,7 @@
 #ifndef ORTWIN_KERNELS_H
 #define ORTWIN_KERNELS_H
 
+#include "kernels/block_products.h"
 #include "kernels/products.h"
 #include "kernels/quantisers.h"
 #include "run/dtype.h"
@@ -70,6 +71,7 @@ typedef struct ow_kernels {
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
+    const ow_block_products *block_products;
     const ow_quantisers *quantisers;
     ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;

@@ -15,6 +15,7 @@
 #define OW_KERNEL_TABLE                   \
     {.isa = ISA_NAME,                     \
      .products = &products,               \
+     .block_products = &block_products,   \
      .quantisers = &quantisers,           \
      OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
      CLIP(OW_I16, i16),                   \

@@ -14,6 +14,7 @@
 
 #include "simd/avx512.h"
 #include "simd/dot_avx512.h"
+#include "simd/nbits_avx512.h"
 
 #include "kernels/clip.h"
 #include "kernels/unary.h"
@@ -25,6 +26,7 @@
 
 #include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 

@@ -1,6 +1,7 @@
 /* Kernels in plain C, for any CPU. */
 #include "simd/portable.h"
 #include "simd/dot_portable.h"
+#include "simd/nbits_portable.h"
 
 #include "kernels/kernels.h"
 
@@ -14,6 +15,7 @@
 
 #include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 
