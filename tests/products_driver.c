@@ -1,6 +1,7 @@
 /* Entry points for tests, into parts of the library that it does not export. */
 #include "kernels/kernels.h"
 #include "run/integer_matmul.h"
+#include "run/integer_pack.h"
 #include "run/quantise.h"
 
 #include <pthread.h>
@@ -65,11 +66,7 @@ EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operan
     const ortwin_tensor *b = operands->b;
     const ow_pack *pack = NULL;
     if (packed) {
-        size_t matrices = 1, k = (size_t)b->dims[b->rank > 1 ? b->rank - 2 : 0];
-        size_t n = b->rank > 1 ? (size_t)b->dims[b->rank - 1] : 1;
-        for (size_t i = 0; i + 2 < b->rank; i++)
-            matrices *= (size_t)b->dims[i];
-        pack = ow_pack_take(kernels, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0, tally());
+        pack = ow_integer_pack_take(kernels, b, tally());
         if (!pack)
             return -1;
     }
@@ -82,8 +79,7 @@ EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operan
 
 EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b);
 EXPORTED const ow_pack *driver_take(int isa, const ortwin_tensor *b) {
-    return ow_pack_take(all[isa]->products, b->data, 1, (size_t)b->dims[0], (size_t)b->dims[1],
-                        b->dtype == OW_U8 ? 0x80 : 0, tally());
+    return ow_integer_pack_take(all[isa]->products, b, tally());
 }
 EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
                         ortwin_error *error);

@@ -51,7 +51,7 @@ typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, siz
     K(gelu) K(softplus) K(mish)
 #define OW_BIASED_KERNELS(K) K(gelu_tanh) K(gelu) /* those of them that an op with a bias runs */
 #define OW_BINARY_KERNELS(K) K(add) K(sub) K(mul) K(div)
-/* Executed as a whole, by run/quantised.c; of DynamicQuantizeLinear each output by itself. */
+/* Executed as a whole, by run/whole.c; of DynamicQuantizeLinear each output by itself. */
 #define OW_WHOLE_KERNELS(K) \
     K(quantize_linear) K(dequantize_linear) \
     K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \

@@ -350,6 +350,20 @@ static void drop_unread(ow_slot *s) {
     }
 }
 
+/* Packs what can be packed ahead of the node's constants; bit k: operand k is read as part of the pack. */
+static uint32_t pack_constants(ortwin_plan *plan, ow_node *n) {
+    _Static_assert((int)OW_MAX_INPUTS == OW_WHOLE_INPUTS, "a node's operands are those of an op executed as a whole");
+    const ortwin_tensor *constants[OW_MAX_INPUTS] = {NULL};
+    uint32_t replaced = 0;
+    if (n->resolved.op->shape != OW_SHAPE_WHOLE)
+        return 0;
+    for (size_t k = 0; k < OW_MAX_INPUTS; k++)
+        if (n->inputs[k] >= 0 && plan->slots[n->inputs[k]].from == FROM_CONSTANT)
+            constants[k] = &plan->slots[n->inputs[k]].constant;
+    n->pack = ow_whole_pack(plan->isa->kernels, &n->resolved.whole, constants, &replaced, &plan->tally);
+    return n->pack ? replaced : 0;
+}
+
 ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error) {
     ortwin_status status = check_open(plan, plan, error);
     if (!status)
@@ -358,15 +372,13 @@ ortwin_status ortwin_plan_seal(ortwin_plan *plan, ortwin_error *error) {
         return status;
     for (size_t step = 0; step < plan->node_count; step++) {
         ow_node *n = &plan->nodes[step];
-        int packed = n->resolved.op->shape == OW_SHAPE_WHOLE ? ow_quantised_packed(&n->resolved.whole) : -1;
         plan->slots[n->output].step = step;
         plan->part_count += n->is_part != 0;
-        if (packed >= 0 && plan->slots[n->inputs[packed]].from == FROM_CONSTANT)
-            n->pack = ow_quantised_pack(plan->isa->kernels, &plan->slots[n->inputs[packed]].constant, &plan->tally);
+        uint32_t packed = pack_constants(plan, n);
         for (size_t k = 0; k < n->input_count; k++)
             if (n->inputs[k] >= 0) {
                 plan->slots[n->inputs[k]].last_use = step;
-                plan->slots[n->inputs[k]].read |= !(n->pack && (int)k == packed);
+                plan->slots[n->inputs[k]].read |= !(packed >> k & 1);
             }
     }
     for (size_t k = 0; k < plan->output_count; k++) {

@@ -1,6 +1,8 @@
 #include "run/integer_matmul.h"
 
 #include "run/dtype.h"
+#include "run/integer_pack.h"
+#include "run/matrices.h"
 #include "run/numbers.h"
 #include "run/ops.h"
 
@@ -18,12 +20,6 @@ enum {
     BLOCK_DEPTH = 512,     /* B that is packed for one call is packed by blocks of so many rows */
     BLOCK_COLUMNS = 256    /* and columns: as much as stays in the second-level cache */
 };
-
-typedef struct matrices {
-    size_t rows, columns; /* of one */
-    size_t rank;          /* batch dimensions */
-    const int64_t *dims;  /* those */
-} matrices;
 
 /* A zero point, scale or bias seen from one matrix: element i * step belongs to line i. */
 typedef struct line {
@@ -52,32 +48,8 @@ typedef struct job {
     size_t y_size; /* bytes of an element */
 } job;
 
-static matrices matrices_of(const ortwin_tensor *t, int is_left) {
-    matrices m = {1, 1, t->rank > 2 ? t->rank - 2 : 0, t->dims};
-    if (t->rank == 1)
-        *(is_left ? &m.columns : &m.rows) = (size_t)t->dims[0];
-    else
-        m.rows = (size_t)t->dims[t->rank - 2], m.columns = (size_t)t->dims[t->rank - 1];
-    return m;
-}
-
-/* Which of an operand's matrices the product's matrix `index` is made of. Batch dimensions stand at the right. */
-static size_t matrix_of(const matrices *operand, const int64_t *dims, size_t rank, size_t index) {
-    size_t found = 0, step = 1;
-    for (size_t k = 0; k < rank; k++) {
-        size_t size = (size_t)dims[rank - 1 - k], at = index % size;
-        index /= size;
-        if (k < operand->rank) {
-            size_t own = (size_t)operand->dims[operand->rank - 1 - k];
-            found += own == 1 ? 0 : at * step;
-            step *= own;
-        }
-    }
-    return found;
-}
-
 /* The numbers of t that belong to the lines (rows or columns, of which there are `lines`) of a matrix. */
-static line line_of(const ortwin_tensor *t, const matrices *of, size_t index, size_t lines) {
+static line line_of(const ortwin_tensor *t, const ow_matrices *of, size_t index, size_t lines) {
     line l = {NULL, 0, 0};
     if (!t)
         return l;
@@ -89,9 +61,9 @@ static line line_of(const ortwin_tensor *t, const matrices *of, size_t index, si
     size_t own = lines; /* in each of its matrices */
     if (t->rank > 1 && t->dims[t->rank - 1] == 1 && t->dims[t->rank - 2] == 1)
         own = 1;
-    matrices batch = {1, 1, t->rank > 2 ? t->rank - 2 : 0, t->dims};
+    ow_matrices batch = {1, 1, t->rank > 2 ? t->rank - 2 : 0, t->dims};
     l.step = own > 1;
-    l.data += matrix_of(&batch, of->dims, of->rank, index) * own * ow_item_size(t->dtype);
+    l.data += ow_matrix_at(&batch, of->dims, of->rank, index) * own * ow_item_size(t->dtype);
     return l;
 }
 
@@ -354,7 +326,7 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
                              const ow_pack *pack, const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error) {
     if (!y->bytes)
         return ORTWIN_OK;
-    const matrices a = matrices_of(operands->a, 1), b = matrices_of(operands->b, 0);
+    const ow_matrices a = ow_matrices_of(operands->a, 1), b = ow_matrices_of(operands->b, 0);
     const size_t rank = a.rank > b.rank ? a.rank : b.rank, y_size = ow_item_size(y->dtype);
     size_t count = 1;
     for (size_t k = 0; k < rank; k++)
@@ -364,6 +336,9 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
     j.left_stride = (j.groups ? j.groups : 1) * kernels->group;
     j.flip = operands->b->dtype == OW_U8 ? 0x80 : 0;
     j.y_size = y_size;
+    ow_integer_pack packed = {NULL, NULL, 0, 0};
+    if (pack)
+        packed = ow_integer_pack_of(kernels, &b, pack);
     j.y_dtype = y->dtype;
     if (kind == OW_PRODUCT_QUANTISED) {
         line scale = {operands->y_scale->data, 0, operands->y_scale->dtype};
@@ -373,7 +348,7 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
     }
     ortwin_status status = ORTWIN_OK;
     for (size_t m = 0; m < count && !status; m++) {
-        size_t in_a = matrix_of(&a, y->dims, rank, m), in_b = matrix_of(&b, y->dims, rank, m);
+        size_t in_a = ow_matrix_at(&a, y->dims, rank, m), in_b = ow_matrix_at(&b, y->dims, rank, m);
         line a_zero = line_of(operands->a_zero, &a, in_a, a.rows);
         j.a_scale = line_of(operands->a_scale, &a, in_a, a.rows);
         j.b_zero = line_of(operands->b_zero, &b, in_b, b.columns);
@@ -381,8 +356,8 @@ ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, c
         if (operands->bias)
             j.bias = (line){operands->bias->data, 1, operands->bias->dtype};
         j.b = pack ? NULL : (const unsigned char *)operands->b->data + in_b * j.k * j.columns;
-        j.panels = pack ? pack->panels + in_b * pack->panels_size : NULL;
-        j.column_sums = pack ? pack->column_sums + in_b * pack->sums_count : NULL;
+        j.panels = pack ? packed.panels + in_b * packed.panels_size : NULL;
+        j.column_sums = pack ? packed.column_sums + in_b * packed.sums_count : NULL;
         j.y = (unsigned char *)y->data + m * a.rows * b.columns * y_size;
         status = run_matrix(&j, (const unsigned char *)operands->a->data + in_a * a.rows * j.k,
                             operands->a->dtype == OW_I8, &a_zero, a.rows, fan, error);

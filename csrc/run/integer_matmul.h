@@ -5,6 +5,7 @@
 #include "kernels/products.h"
 #include "ortwin.h"
 #include "run/packs.h"
+#include "run/whole.h"
 
 typedef enum ow_product_kind { OW_PRODUCT_SUMS, OW_PRODUCT_QUANTISED, OW_PRODUCT_FLOATS } ow_product_kind;
 
@@ -23,13 +24,6 @@ ortwin_status ow_product_shape(const ow_product_shapes *shapes, int64_t *dims, i
 
 /* Its rank, from the ranks of A and B; -1 if one is unknown or there is none. */
 int32_t ow_product_rank(int32_t a, int32_t b);
-
-/* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns
- * false when it ran nothing, and the caller is to do it. */
-typedef struct ow_fan {
-    int (*run)(void *context, size_t count, void (*task)(void *user, size_t index), void *user);
-    void *context;
-} ow_fan;
 
 /* Computes y, whose shape is the product's and whose operands' shapes break no rule. pack: of b, or NULL. fan: NULL for
  * this thread alone. */

@@ -280,12 +280,12 @@ static ortwin_status check_pair(const ow_node_view *view, const ow_resolved *mad
 
 /* What an op that is executed as a whole asks of its operands. */
 static ortwin_status check_whole(const ow_node_view *view, ow_resolved *made, ortwin_error *error) {
-    ortwin_operand inputs[OW_QUANTISED_INPUTS] = {{0, -1, NULL}};
+    ortwin_operand inputs[OW_WHOLE_INPUTS] = {{0, -1, NULL}};
     ortwin_error rule;
     int32_t rank;
-    for (size_t k = 0; k < OW_QUANTISED_INPUTS; k++)
+    for (size_t k = 0; k < OW_WHOLE_INPUTS; k++)
         inputs[k] = k < view->node->input_count ? view->inputs[k] : (ortwin_operand){0, -1, NULL};
-    if (!ow_quantised_check(&made->whole, inputs, &made->output, &rank, NULL, &rule))
+    if (!ow_whole_check(&made->whole, inputs, &made->output, &rank, NULL, &rule))
         return ORTWIN_OK;
     return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s", made->op->name, (int)made->op->since_version, rule.text);
 }
@@ -336,7 +336,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
     memset(&made, 0, sizeof made);
     made.op = op;
     made.dtype = made.output = dtype;
-    made.whole = (ow_quantised){.kernel = op->kernel, .since_version = op->since_version};
+    made.whole = (ow_whole){.kernel = op->kernel, .since_version = op->since_version};
     ow_params *params = &made.params;
     for (const ow_attr_rule *rule = op->attrs; rule->name; rule++)
         put_attr(&made, rule, rule->preset, rule->type == ORTWIN_ATTR_INT ? (int64_t)rule->preset : 0);

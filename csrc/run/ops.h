@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 #include "ortwin.h"
-#include "run/quantised.h"
+#include "run/whole.h"
 
 typedef enum ow_cost {
     OW_COST_MEMORY,
@@ -62,9 +62,9 @@ typedef struct ow_resolved {
     int32_t dtype;       /* of the first input */
     int32_t output;      /* of the output */
     ow_params params;
-    int64_t axis;       /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
-    int broadcast;      /* LIMITED: whether the shapes may differ */
-    ow_quantised whole; /* WHOLE */
+    int64_t axis;   /* LIMITED: the axis of the first input where the second begins, -1 for the last axes */
+    int broadcast;  /* LIMITED: whether the shapes may differ */
+    ow_whole whole; /* WHOLE */
 } ow_resolved;
 
 /* How many inputs the schema wants at least, and how many outputs it has. */

@@ -1,5 +1,7 @@
 #include "run/packs.h"
 
+#include "run/fpstate.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +9,9 @@
 typedef struct entry {
     ow_pack pack; /* first, so that the pointers convert */
     struct entry *next;
-    const ow_products *kernels;
-    size_t matrices, k, n, bytes, users;
+    ow_pack_recipe recipe; /* its sources may be gone: their sizes and hash stay */
     uint64_t hash;
-    unsigned char flip;
+    size_t users;
     void *memory;
 } entry;
 
@@ -44,8 +45,7 @@ void ow_pack_budget(uint64_t bytes) {
 }
 
 /* FNV-1a over words of 8 bytes: only to find candidates, which are then compared. */
-static uint64_t hash_of(const unsigned char *p, size_t bytes) {
-    uint64_t hash = 0xcbf29ce484222325u;
+static uint64_t hash_more(uint64_t hash, const unsigned char *p, size_t bytes) {
     for (; bytes >= 8; p += 8, bytes -= 8) {
         uint64_t word;
         memcpy(&word, p, sizeof word);
@@ -57,56 +57,30 @@ static uint64_t hash_of(const unsigned char *p, size_t bytes) {
     return hash;
 }
 
-/* Sizes of one matrix's pack, and of all; 0 where they do not fit. */
-static int sizes(const ow_products *kernels, size_t matrices, size_t k, size_t n, ow_pack *pack, size_t *bytes) {
-    size_t depth, panels, sums, each;
-    if (__builtin_add_overflow(k, kernels->group - 1, &depth) || __builtin_add_overflow(n, kernels->panel - 1, &panels))
+static uint64_t hash_of(const ow_pack_recipe *recipe) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t k = 0; k < OW_PACK_SOURCES; k++)
+        hash = hash_more(hash, recipe->sources[k].data, recipe->sources[k].bytes);
+    return hash;
+}
+
+static int build(entry *e) {
+    e->memory = calloc(e->recipe.bytes + ALIGNMENT, 1); /* zeros also where the layout has gaps: packs are compared */
+    if (!e->memory)
         return 0;
-    depth = depth / kernels->group * kernels->group;
-    panels = panels / kernels->panel;
-    if (__builtin_mul_overflow(panels, kernels->panel, &pack->sums_count) ||
-        __builtin_mul_overflow(pack->sums_count, depth, &pack->panels_size) ||
-        __builtin_mul_overflow(pack->sums_count, sizeof(int32_t), &sums) ||
-        __builtin_add_overflow(pack->panels_size, sums, &each) || __builtin_mul_overflow(each, matrices, bytes))
-        return 0;
-    return *bytes <= PTRDIFF_MAX - 2 * ALIGNMENT;
+    void *target = (void *)(((uintptr_t)e->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    e->pack = (ow_pack){target, e->recipe.bytes};
+    return e->recipe.build(&e->recipe, target);
 }
 
-/* Packs one matrix. ones: a left row of ones. */
-static void pack_matrix(const entry *e, const unsigned char *b, const void *ones, int8_t *panels, int32_t *sums) {
-    const ow_products *kernels = e->kernels;
-    size_t groups = (e->k + kernels->group - 1) / kernels->group, size = kernels->panel * groups * kernels->group;
-    if (e->k)
-        kernels->pack_right(b, e->n, e->k, e->n, e->flip, panels, size);
-    memset(sums, 0, e->pack.sums_count * sizeof *sums);
-    for (size_t c = 0; c < e->n; c += kernels->panel, panels += size, sums += kernels->panel)
-        kernels->multiply(ones, 0, 1, panels, groups, sums);
-}
-
-static int build(entry *e, const unsigned char *b) {
-    const ow_products *kernels = e->kernels;
-    unsigned char *bytes = malloc(e->k ? e->k : 1);
-    void *ones = malloc((e->k + kernels->group) * kernels->left_size);
-    e->memory = malloc(e->bytes + ALIGNMENT);
-    if (bytes && ones && e->memory) {
-        memset(bytes, 1, e->k);
-        kernels->pack_left(bytes, e->k, 0, 0, ones);
-        int8_t *panels = (int8_t *)(((uintptr_t)e->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-        int32_t *sums = (int32_t *)(void *)(panels + e->matrices * e->pack.panels_size);
-        e->pack.panels = panels;
-        e->pack.column_sums = sums;
-        for (size_t m = 0; m < e->matrices; m++)
-            pack_matrix(e, b + m * e->k * e->n, ones, panels + m * e->pack.panels_size, sums + m * e->pack.sums_count);
-    }
-    free(bytes);
-    free(ones);
-    return bytes && ones && e->memory;
-}
-
-/* Two packs of the same shape and form hold the same matrices exactly if they hold the same bytes. */
+/* Candidates: two packs of the same layout are of the same sources exactly if they hold the same bytes. */
 static int same(const entry *a, const entry *b) {
-    return a->kernels == b->kernels && a->matrices == b->matrices && a->k == b->k && a->n == b->n &&
-           a->flip == b->flip && a->hash == b->hash;
+    const ow_pack_recipe *p = &a->recipe, *q = &b->recipe;
+    int sizes = 1;
+    for (size_t k = 0; k < OW_PACK_SOURCES; k++)
+        sizes &= p->sources[k].bytes == q->sources[k].bytes;
+    return sizes && p->form == q->form && p->build == q->build && p->bytes == q->bytes && a->hash == b->hash &&
+           memcmp(p->parameters, q->parameters, sizeof p->parameters) == 0;
 }
 
 static entry *find(const entry *wanted) {
@@ -128,14 +102,14 @@ static const ow_pack *decline(entry *e, ow_tally *tally) {
     return NULL;
 }
 
-static const ow_pack *take(entry *e, const unsigned char *b, ow_tally *tally) {
+static const ow_pack *take(entry *e, ow_tally *tally) {
     entry *twin = find(e);
     uint64_t live = cache.live_bytes;
-    if (!twin && (live > budget() || e->bytes > budget() - live))
+    if (!twin && (live > budget() || e->recipe.bytes > budget() - live))
         return decline(e, tally);
-    if (!build(e, b))
+    if (!build(e))
         return decline(e, tally);
-    while (twin && memcmp(twin->pack.panels, e->pack.panels, e->matrices * e->pack.panels_size) != 0) {
+    while (twin && memcmp(twin->pack.data, e->pack.data, e->pack.bytes) != 0) {
         do
             twin = twin->next;
         while (twin && !same(twin, e));
@@ -148,23 +122,26 @@ static const ow_pack *take(entry *e, const unsigned char *b, ow_tally *tally) {
     }
     e->next = cache.entries;
     cache.entries = e;
-    cache.live_bytes += e->bytes;
+    cache.live_bytes += e->pack.bytes;
     ow_count(tally, OW_packs_built, 1);
-    ow_count(tally, OW_pack_bytes, e->bytes);
+    ow_count(tally, OW_pack_bytes, e->pack.bytes);
     return &e->pack;
 }
 
-const ow_pack *ow_pack_take(const ow_products *kernels, const void *b, size_t matrices, size_t k, size_t n,
-                            unsigned char flip, ow_tally *tally) {
+const ow_pack *ow_pack_take(const ow_pack_recipe *recipe, ow_tally *tally) {
     entry *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
-    *e = (entry){.kernels = kernels, .matrices = matrices, .k = k, .n = n, .users = 1, .flip = flip};
-    int fits = sizes(kernels, matrices, k, n, &e->pack, &e->bytes);
-    e->hash = fits ? hash_of(b, matrices * k * n) : 0;
+    e->recipe = *recipe;
+    e->users = 1;
+    int fits = recipe->bytes <= PTRDIFF_MAX - 2 * ALIGNMENT;
+    if (fits)
+        e->hash = hash_of(recipe);
+    ow_fpstate caller = ow_fpstate_enter();
     pthread_mutex_lock(&cache.mutex);
-    const ow_pack *pack = fits ? take(e, b, tally) : decline(e, tally);
+    const ow_pack *pack = fits ? take(e, tally) : decline(e, tally);
     pthread_mutex_unlock(&cache.mutex);
+    ow_fpstate_leave(caller);
     return pack;
 }
 
@@ -178,9 +155,9 @@ void ow_pack_give(const ow_pack *pack, ow_tally *tally) {
     entry *e = *at;
     if (e && --e->users == 0) {
         *at = e->next;
-        cache.live_bytes -= e->bytes;
+        cache.live_bytes -= e->pack.bytes;
         ow_count(tally, OW_packs_freed, 1);
-        ow_count(tally, OW_pack_bytes, 0 - (uint64_t)e->bytes); /* the totals are modulo 2^64 */
+        ow_count(tally, OW_pack_bytes, 0 - (uint64_t)e->pack.bytes); /* the totals are modulo 2^64 */
         drop(e);
     }
     pthread_mutex_unlock(&cache.mutex);

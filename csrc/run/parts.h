@@ -35,7 +35,7 @@ typedef struct ow_node {
     int32_t inputs[OW_MAX_INPUTS]; /* slots, -1 for a missing one */
     int32_t output;                /* slot */
     char *label;                   /* "node 'clip_3' (Clip)" */
-    const ow_pack *pack;           /* of its operand that is packed ahead, NULL for none */
+    const ow_pack *pack;           /* of its constants that are packed ahead, NULL for none */
     int is_part;                   /* of a node that an earlier one stands for as well */
 } ow_node;
 

@@ -92,8 +92,7 @@ ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, 
     const ow_value *v = &values[node->output];
     ortwin_tensor y = {base[node->output], v->dims, v->rank, v->bytes, plan->slots[node->output].known.dtype};
     ortwin_error rule;
-    ortwin_status status =
-        ow_quantised_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, fan, &y, &rule);
+    ortwin_status status = ow_whole_run(plan->isa->kernels, &node->resolved.whole, inputs, node->pack, fan, &y, &rule);
     return status ? ow_fail(error, status, "%s: %s", node->label, rule.text) : ORTWIN_OK;
 }
 

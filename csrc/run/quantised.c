@@ -2,6 +2,7 @@
 
 #include "run/dtype.h"
 #include "run/integer_matmul.h"
+#include "run/integer_pack.h"
 #include "run/ops.h"
 #include "run/quantise.h"
 
@@ -50,8 +51,8 @@ static ortwin_status check_same(const ortwin_operand *o, const ortwin_operand *a
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
-static ortwin_status check_linear(const ow_quantised *node, const ortwin_operand *in, int32_t *dtype,
-                                  ow_granularity *found, ortwin_error *error) {
+static ortwin_status check_linear(const ow_whole *node, const ortwin_operand *in, int32_t *dtype, ow_granularity *found,
+                                  ortwin_error *error) {
     int quantise = node->kernel == OW_KERNEL_quantize_linear;
     ortwin_status status = check_type(&in[1], node->since_version >= 19 ? FLOATS : BIT(OW_F32), 0, "scale", error);
     if (!status && quantise) {
@@ -84,7 +85,7 @@ static ortwin_status check_linear(const ow_quantised *node, const ortwin_operand
 
 /* ---- products ---- */
 
-static ortwin_status check_product_types(const ow_quantised *node, const positions *p, const ortwin_operand *in,
+static ortwin_status check_product_types(const ow_whole *node, const positions *p, const ortwin_operand *in,
                                          int32_t *dtype, ortwin_error *error) {
     static const ortwin_operand none = {0, -1, NULL};
     const ortwin_operand *a_scale = p->a_scale < 0 ? &none : &in[p->a_scale];
@@ -123,7 +124,7 @@ static ortwin_status check_product_types(const ow_quantised *node, const positio
     return status;
 }
 
-static ortwin_status check_product(const ow_quantised *node, const ortwin_operand *in, int32_t *dtype, int32_t *rank,
+static ortwin_status check_product(const ow_whole *node, const ortwin_operand *in, int32_t *dtype, int32_t *rank,
                                    int64_t *dims, ortwin_error *error) {
     const positions *p = positions_of(node->kernel);
     ortwin_status status = check_product_types(node, p, in, dtype, error);
@@ -153,12 +154,7 @@ static int is_dynamic(ow_kernel_id kernel) {
            kernel == OW_KERNEL_dynamic_quantize_zero;
 }
 
-int ow_is_quantised(ow_kernel_id kernel) {
-    return positions_of(kernel) || is_dynamic(kernel) || kernel == OW_KERNEL_quantize_linear ||
-           kernel == OW_KERNEL_dequantize_linear;
-}
-
-int32_t ow_quantised_rank(const ow_quantised *node, const ortwin_operand inputs[OW_QUANTISED_INPUTS]) {
+int32_t ow_quantised_rank(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]) {
     const positions *p = positions_of(node->kernel);
     if (p)
         return ow_product_rank(inputs[p->a].rank, inputs[p->b].rank);
@@ -167,8 +163,8 @@ int32_t ow_quantised_rank(const ow_quantised *node, const ortwin_operand inputs[
     return inputs[0].rank;
 }
 
-ortwin_status ow_quantised_check(const ow_quantised *node, const ortwin_operand inputs[OW_QUANTISED_INPUTS],
-                                 int32_t *dtype, int32_t *rank, int64_t *dims, ortwin_error *error) {
+ortwin_status ow_quantised_check(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS], int32_t *dtype,
+                                 int32_t *rank, int64_t *dims, ortwin_error *error) {
     if (positions_of(node->kernel))
         return check_product(node, inputs, dtype, rank, dims, error);
     *rank = ow_quantised_rank(node, inputs);
@@ -181,17 +177,14 @@ ortwin_status ow_quantised_check(const ow_quantised *node, const ortwin_operand 
     return check_linear(node, inputs, dtype, NULL, error);
 }
 
-int ow_quantised_packed(const ow_quantised *node) {
+const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ow_whole *node,
+                                 const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
+                                 ow_tally *tally) {
     const positions *p = positions_of(node->kernel);
-    return p ? p->b : -1;
-}
-
-const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ortwin_tensor *b, ow_tally *tally) {
-    size_t matrices = 1, k = (size_t)b->dims[b->rank > 1 ? b->rank - 2 : 0];
-    size_t n = b->rank > 1 ? (size_t)b->dims[b->rank - 1] : 1;
-    for (size_t i = 0; i + 2 < b->rank; i++)
-        matrices *= (size_t)b->dims[i];
-    return ow_pack_take(kernels->products, b->data, matrices, k, n, b->dtype == OW_U8 ? 0x80 : 0, tally);
+    if (!p || !constants[p->b])
+        return NULL;
+    *replaced = 1u << p->b;
+    return ow_integer_pack_take(kernels->products, constants[p->b], tally);
 }
 
 /* ---- running ---- */
@@ -200,7 +193,7 @@ static ortwin_operand known(const ortwin_tensor *t) {
     return t ? (ortwin_operand){t->dtype, (int32_t)t->rank, t->dims} : (ortwin_operand){0, -1, NULL};
 }
 
-static ortwin_status run_linear(const ow_kernels *kernels, const ow_quantised *node, const ortwin_tensor *const *in,
+static ortwin_status run_linear(const ow_kernels *kernels, const ow_whole *node, const ortwin_tensor *const *in,
                                 const ortwin_tensor *y, ortwin_error *error) {
     ortwin_operand x = known(in[0]), scale = known(in[1]), zero = known(in[2]);
     ow_granularity g;
@@ -257,8 +250,8 @@ static const ortwin_tensor *at(const ortwin_tensor *const *in, int position) {
     return position < 0 ? NULL : in[position];
 }
 
-ortwin_status ow_quantised_run(const ow_kernels *kernels, const ow_quantised *node,
-                               const ortwin_tensor *const inputs[OW_QUANTISED_INPUTS], const ow_pack *pack,
+ortwin_status ow_quantised_run(const ow_kernels *kernels, const ow_whole *node,
+                               const ortwin_tensor *const inputs[OW_WHOLE_INPUTS], const ow_pack *pack,
                                const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error) {
     const positions *p = positions_of(node->kernel);
     if (is_dynamic(node->kernel)) {

@@ -9,7 +9,7 @@ static int differ(int64_t m, int64_t n) { return m >= 0 && n >= 0 && m != n; }
 
 int32_t ow_output_rank(const ow_resolved *node, const ortwin_operand *inputs) {
     if (node->op->shape == OW_SHAPE_WHOLE)
-        return ow_quantised_rank(&node->whole, inputs);
+        return ow_whole_rank(&node->whole, inputs);
     if (node->op->shape != OW_SHAPE_BROADCAST)
         return inputs[0].rank;
     if (inputs[0].rank < 0 || inputs[1].rank < 0)
@@ -78,7 +78,7 @@ ortwin_status ow_output_shape(const ow_resolved *node, const ortwin_operand *inp
     const ortwin_operand *a = &inputs[0], *b = &inputs[1];
     if (node->op->shape == OW_SHAPE_WHOLE) {
         int32_t dtype, rank;
-        return ow_quantised_check(&node->whole, inputs, &dtype, &rank, dims, error);
+        return ow_whole_check(&node->whole, inputs, &dtype, &rank, dims, error);
     }
     if (node->op->shape == OW_SHAPE_BROADCAST) {
         int32_t rank = ow_output_rank(node, inputs);

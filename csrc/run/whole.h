@@ -1,0 +1,50 @@
+/* Ops that are executed as a whole, not by pieces of their outputs: what the plan asks of them, and the one place where
+ * their families are told apart. */
+#ifndef ORTWIN_RUN_WHOLE_H
+#define ORTWIN_RUN_WHOLE_H
+
+#include "kernels/kernels.h"
+#include "ortwin.h"
+#include "run/packs.h"
+
+enum { OW_WHOLE_INPUTS = 8 };
+
+/* A node of one of OW_WHOLE_KERNELS: attributes as written, or their defaults. Each family reads those of its ops. */
+typedef struct ow_whole {
+    ow_kernel_id kernel;
+    int32_t since_version;
+    int64_t axis, block_size, output_dtype, precision;
+} ow_whole;
+
+/* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns
+ * false when it ran nothing, and the caller is to do it. */
+typedef struct ow_fan {
+    int (*run)(void *context, size_t count, void (*task)(void *user, size_t index), void *user);
+    void *context;
+} ow_fan;
+
+/* Types and known shapes of the operands (type 0: there is none) against the op's rules. *dtype: the output's type.
+ * dims, which may be NULL, gets its shape as far as it is known, *rank dimensions or -1. ORTWIN_UNSUPPORTED for a type
+ * or an attribute, ORTWIN_BAD_SHAPE for a shape. */
+typedef ortwin_status ow_whole_check_fn(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS],
+                                        int32_t *dtype, int32_t *rank, int64_t *dims, ortwin_error *error);
+/* The rank of the output from the ranks of the operands alone, -1 if unknown. */
+typedef int32_t ow_whole_rank_fn(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]);
+/* The node's constants (NULL: an operand that is none, or that there is not) packed ahead; NULL where the op packs
+ * nothing, or the pack was declined. *replaced: bit k is set when the pack stands for operand k, which is then not read
+ * by runs with it. Shapes are known. */
+typedef const ow_pack *ow_whole_pack_fn(const ow_kernels *kernels, const ow_whole *node,
+                                        const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
+                                        ow_tally *tally);
+/* Computes y, whose type and shape are those of the check. inputs: NULL for what there is not; those that the pack
+ * replaces have a type and a shape, and perhaps no data. pack: NULL for none. fan: NULL for this thread alone. */
+typedef ortwin_status ow_whole_run_fn(const ow_kernels *kernels, const ow_whole *node,
+                                      const ortwin_tensor *const inputs[OW_WHOLE_INPUTS], const ow_pack *pack,
+                                      const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error);
+
+ow_whole_check_fn ow_whole_check;
+ow_whole_rank_fn ow_whole_rank;
+ow_whole_pack_fn ow_whole_pack;
+ow_whole_run_fn ow_whole_run;
+
+#endif
