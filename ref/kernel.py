@@ -45,6 +45,13 @@ class Kernel:
             return f"input '{first.name}' is {dtype_name(first.dtype)}, not {' or '.join(self.dtype_list())}"
         return ""
 
+    def broken_content(self, inputs: Sequence[Tensor | None]) -> str:
+        """As broken_rule, for rules about the elements of the inputs, of which those that are known are given.
+
+        The executor asks when it builds the session, with the constants, and before it runs the node, with all inputs.
+        """
+        return ""
+
     def dtype_list(self) -> list[str]:
         """Names of the element types this kernel computes."""
         return [dtype_name(dtype) for dtype in sorted(self.dtypes)]

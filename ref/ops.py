@@ -18,6 +18,7 @@ from ortwin.ref import (
     integer_matmul,
     logarithm,
     move,
+    nbits,
     quant,
     smooth,
     unary,
@@ -147,6 +148,11 @@ def _dynamic_quantize_matmul(node: Node) -> Kernel:
     return integer_matmul.DynamicQuantizeMatMul(node)
 
 
+def _matmul_nbits(node: Node) -> Kernel:
+    _check_contributed(node, 3, 6, "K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked")
+    return nbits.MatMulNBits(node)
+
+
 def _check_contributed(node: Node, least: int, most: int, *attributes: str) -> None:
     """UnsupportedError if a node of com.microsoft, whose schemas the reader doesn't know, is not as its schema says."""
     for name in node.attributes:
@@ -217,6 +223,7 @@ _TABLE: Final = (
     _whole("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
     _whole("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),
     _whole("DynamicQuantizeMatMul", {1: F32}, _dynamic_quantize_matmul, "com.microsoft"),
+    _whole("MatMulNBits", _floats(1, bfloat16=1), _matmul_nbits, "com.microsoft"),
 )
 
 OPS: Final[dict[tuple[str, str], Op]] = {(op.domain, op.name): op for op in _TABLE}

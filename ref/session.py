@@ -52,11 +52,13 @@ class Session:
 def _build(graph: Graph) -> list[Kernel]:
     """A kernel per node, after checking what is known of the node's inputs against the kernel's rules."""
     known = dict(graph.values)
+    fed = {value.name for value in graph.inputs}
+    constants = {name: tensor for name, tensor in graph.initializers.items() if name not in fed}
     kernels: list[Kernel] = []
     for node in graph.nodes:
         kernel = lookup(node)
         inputs = [known.get(name, Value(name, 0, None)) if name else None for name in node.inputs]
-        rule = kernel.broken_rule(inputs)
+        rule = kernel.broken_rule(inputs) or kernel.broken_content([constants.get(name) for name in node.inputs])
         if rule:
             raise UnsupportedError(f"{node.label}: {rule}")
         for name, value in zip(node.outputs, kernel.outputs(inputs), strict=False):
@@ -82,6 +84,7 @@ def _run_node(kernel: Kernel, values: dict[str, Tensor]) -> None:
     rule = kernel.broken_rule(
         [None if t is None else Value(name, t.dtype, t.shape) for name, t in zip(node.inputs, operands, strict=True)]
     )
+    rule = rule or kernel.broken_content(operands)
     if rule:
         raise InputError(f"{node.label}: {rule}")
     for name, tensor in zip(node.outputs, kernel.run(operands), strict=False):

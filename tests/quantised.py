@@ -31,6 +31,7 @@ ROWS: dict[tuple[str, str, int], frozenset[int]] = {
     **{("", "QLinearMatMul", version): frozenset(BYTES) for version in (10, 21)},
     ("com.microsoft", "MatMulIntegerToFloat", 1): frozenset(BYTES),
     ("com.microsoft", "DynamicQuantizeMatMul", 1): frozenset({1}),
+    ("com.microsoft", "MatMulNBits", 1): frozenset(FLOATS),
 }
 """The rows of these ops in both op tables, by hand from the ONNX text: (domain, op, version), types of input 0."""
 
@@ -92,6 +93,7 @@ def typed(proto: onnx.ModelProto, inputs: Sequence[Array | None], options: Any) 
         "MatMulIntegerToFloat": [dtype_number(inputs[2].dtype)] if len(inputs) > 2 and inputs[2] is not None else [1],
         "DynamicQuantizeMatMul": [1],
         "DynamicQuantizeLinear": [2, 1, 2],
+        "MatMulNBits": [dtype_number(inputs[0].dtype)] if inputs[0] is not None else [1],
     }
     if op == "QuantizeLinear":
         zero_point = inputs[2] if len(inputs) > 2 else None
@@ -101,7 +103,7 @@ def typed(proto: onnx.ModelProto, inputs: Sequence[Array | None], options: Any) 
         scale = inputs[1]
         assert scale is not None
         types[op] = [options.get("output_dtype", 0) or dtype_number(scale.dtype)]
-    for value, dtype in zip(proto.graph.output, types[op], strict=False):
+    for value, dtype in zip(proto.graph.output, types.get(op, [1]), strict=False):
         value.type.tensor_type.elem_type = dtype
     return proto
 
