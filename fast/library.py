@@ -100,7 +100,13 @@ ATTR_GRAPH: Final = 7
 ATTR_TENSOR: Final = 8
 
 # ortwin_status to the exception that says the same; the others are LibraryError
-_ERRORS: Final[dict[int, type[OrtwinError]]] = {3: UnsupportedError, 4: InputError, 5: InputError, 9: IsaError}
+_ERRORS: Final[dict[int, type[OrtwinError]]] = {
+    3: UnsupportedError,
+    4: InputError,
+    5: InputError,
+    9: IsaError,
+    11: InputError,
+}
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,7 @@ class Library:
         slot = ctypes.POINTER(ctypes.c_int32)
         signatures: dict[str, tuple[type, tuple[type, ...]]] = {
             "plan_new": (status, (ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(plan), error_out)),
+            "plan_nbits_level": (status, (plan, ctypes.c_int32, error_out)),
             "plan_input": (status, (plan, ctypes.POINTER(COperand), slot, error_out)),
             "plan_constant": (status, (plan, ctypes.POINTER(CTensor), slot, error_out)),
             "plan_node": (status, (plan, ctypes.POINTER(CNode), slot, error_out)),

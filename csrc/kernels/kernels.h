@@ -55,7 +55,8 @@ typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, siz
 #define OW_WHOLE_KERNELS(K) \
     K(quantize_linear) K(dequantize_linear) \
     K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \
-    K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul)
+    K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul) \
+    K(matmul_nbits_level_0) K(matmul_nbits_level_4) /* levels 0 to 3; 4 */
 /* clang-format on */
 
 typedef enum ow_kernel_id {

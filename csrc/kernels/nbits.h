@@ -102,15 +102,15 @@ INLINED void direct_rows(const float *a, size_t stride, const ow_blocked *b, con
         direct_columns(a, stride, b, panel, &table, first, totals, bits, zeros, rows, step);
 }
 
-#define DIRECT(name, bits, zeros)                                                                                   \
-    static void name(const float *a, size_t stride, size_t rows, const ow_blocked *b, const unsigned char *panel,   \
-                     float *totals) {                                                                               \
-        switch (rows) {                                                                                             \
-        case 1: direct_rows(a, stride, b, panel, totals, bits, zeros, 1); break;                                    \
-        case 2: direct_rows(a, stride, b, panel, totals, bits, zeros, 2); break;                                    \
-        case 3: direct_rows(a, stride, b, panel, totals, bits, zeros, 3); break;                                    \
-        default: direct_rows(a, stride, b, panel, totals, bits, zeros, 4); break;                                   \
-        }                                                                                                           \
+#define DIRECT(name, bits, zeros)                                                                                 \
+    static void name(const float *a, size_t stride, size_t rows, const ow_blocked *b, const unsigned char *panel, \
+                     float *totals) {                                                                             \
+        switch (rows) {                                                                                           \
+        case 1: direct_rows(a, stride, b, panel, totals, bits, zeros, 1); break;                                  \
+        case 2: direct_rows(a, stride, b, panel, totals, bits, zeros, 2); break;                                  \
+        case 3: direct_rows(a, stride, b, panel, totals, bits, zeros, 3); break;                                  \
+        default: direct_rows(a, stride, b, panel, totals, bits, zeros, 4); break;                                 \
+        }                                                                                                         \
     }
 DIRECT(direct_4, 4, 0)
 DIRECT(direct_4_zeros, 4, 1)
@@ -171,8 +171,8 @@ INLINED void chain_tile(const float *a, size_t stride, const float *weights, siz
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (size_t j = 0; j < CHAIN_VECTORS; j++)
-            s[r][j] = part & OW_CHAIN_BEGINS ? vf_set(0.0f)
-                                             : vf_load((unsigned char *)(sums + r * BLOCK_PANEL + j * WIDTH));
+            s[r][j] =
+                part & OW_CHAIN_BEGINS ? vf_set(0.0f) : vf_load((unsigned char *)(sums + r * BLOCK_PANEL + j * WIDTH));
     for (size_t k = 0; k < count; k++) {
         vf w[CHAIN_VECTORS];
 #pragma GCC unroll 8
@@ -339,20 +339,22 @@ INLINED void dots_rows(const ow_quantised_row *row, size_t value_stride, size_t 
         dots_tile(row, value_stride, block_stride, b, panel, first, totals, bits, zeros, rows, step);
 }
 
-#define DOTS(name, bits, zeros)                                                                                     \
-    static void name(const ow_quantised_row *row, size_t value_stride, size_t block_stride, const ow_blocked *b,    \
-                     const unsigned char *panel, float *totals, size_t rows) {                                      \
-        switch (rows) {                                                                                             \
-        case 1: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 1); break;                \
-        case 2: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 2); break;                \
-        DOTS_MORE(bits, zeros)                                                                                      \
-        }                                                                                                           \
+#define DOTS(name, bits, zeros)                                                                                  \
+    static void name(const ow_quantised_row *row, size_t value_stride, size_t block_stride, const ow_blocked *b, \
+                     const unsigned char *panel, float *totals, size_t rows) {                                   \
+        switch (rows) {                                                                                          \
+        case 1: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 1); break;             \
+        case 2:                                                                                                  \
+            dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 2);                        \
+            break;                                                                                               \
+            DOTS_MORE(bits, zeros)                                                                               \
+        }                                                                                                        \
     }
 #if CHAIN_ROWS > 2
-#define DOTS_MORE(bits, zeros)                                                                                      \
-    case 3: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 3); break;                    \
-    case 4: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 4); break;                    \
-    case 5: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 5); break;                    \
+#define DOTS_MORE(bits, zeros)                                                                   \
+    case 3: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 3); break; \
+    case 4: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 4); break; \
+    case 5: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 5); break; \
     default: dots_rows(row, value_stride, block_stride, b, panel, totals, bits, zeros, 6); break;
 #else
 #define DOTS_MORE(bits, zeros)

@@ -52,6 +52,7 @@ typedef struct ow_ep {
     int32_t threads;             /* option "threads"; 0: whatever the session's pool has */
     _Atomic uint32_t pool_state; /* what was learned of that pool, for all groups of the session */
     bool node_by_node;           /* option "group": one claim per node instead of the largest groups */
+    bool nbits_exact;            /* option "nbits_level" is below 4: MatMulNBits nodes at 4 are computed as at 0 */
     size_t group_count;          /* claims so far, over all graphs */
     FILE *report;                /* option "report"; NULL without */
 } ow_ep;

@@ -33,7 +33,12 @@ typedef struct ow_attr_rule {
         OW_TO_BROADCAST,
         OW_TO_BLOCK_SIZE,
         OW_TO_OUTPUT_DTYPE,
-        OW_TO_PRECISION
+        OW_TO_PRECISION,
+        OW_TO_INNER,
+        OW_TO_COLUMNS,
+        OW_TO_BITS,
+        OW_TO_ACCURACY,
+        OW_TO_PREPACKED
     } to;
     float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
     const char *text, *other; /* STRING: schema default, and the other value that is implemented */
@@ -54,6 +59,7 @@ typedef struct ow_op {
 typedef struct ow_node_view {
     const ortwin_node *node;
     const ortwin_operand *inputs; /* node->input_count entries */
+    int nbits_exact;              /* MatMulNBits at level 4 is to be computed as at level 0 */
 } ow_node_view;
 
 typedef struct ow_resolved {

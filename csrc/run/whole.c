@@ -1,5 +1,6 @@
 #include "run/whole.h"
 
+#include "run/nbits.h"
 #include "run/quantised.h"
 
 typedef struct family {
@@ -7,11 +8,17 @@ typedef struct family {
     ow_whole_rank_fn *rank;
     ow_whole_pack_fn *pack;
     ow_whole_run_fn *run;
+    uint32_t inspected; /* operands, as bits */
+    ow_whole_inspect_fn *inspect;
 } family;
 
 static const family *family_of(ow_kernel_id kernel) {
-    static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run};
+    static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run, 0, NULL};
+    static const family nbits = {ow_nbits_check,        ow_nbits_rank,   ow_nbits_pack, ow_nbits_run,
+                                 1u << OW_NBITS_GROUPS, ow_nbits_inspect};
     switch ((int)kernel) {
+    case OW_KERNEL_matmul_nbits_level_0:
+    case OW_KERNEL_matmul_nbits_level_4: return &nbits;
     default: return &quantised;
     }
 }
@@ -23,6 +30,14 @@ ortwin_status ow_whole_check(const ow_whole *node, const ortwin_operand inputs[O
 
 int32_t ow_whole_rank(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]) {
     return family_of(node->kernel)->rank(node, inputs);
+}
+
+uint32_t ow_whole_inspected(const ow_whole *node) { return family_of(node->kernel)->inspected & node->operands; }
+
+ortwin_status ow_whole_inspect(const ow_whole *node, const ortwin_tensor *const inputs[OW_WHOLE_INPUTS],
+                               ortwin_error *error) {
+    const family *f = family_of(node->kernel);
+    return f->inspect ? f->inspect(node, inputs, error) : ORTWIN_OK;
 }
 
 const ow_pack *ow_whole_pack(const ow_kernels *kernels, const ow_whole *node,

@@ -43,6 +43,4 @@ static inline vs vs_dot_8(vs s, vw q, const int8_t *a) {
         s += (vs)((int32_t)(q >> 8 * i & 255) * a[i]);
     return s;
 }
-static inline vs vs_dot_4(vs s, vw_halves q, const int8_t *a) {
-    return vs_dot_8(vs_dot_8(s, q.low, a), q.high, a + 4);
-}
+static inline vs vs_dot_4(vs s, vw_halves q, const int8_t *a) { return vs_dot_8(vs_dot_8(s, q.low, a), q.high, a + 4); }
