@@ -82,8 +82,25 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _quantised(domain: str, name: str, version: int, dtype: int) -> dict[str, Array]:
-    """Operands of the ops that quantise, by name and in order: matrices of 24 x 40 and 40 x 20, scales per column."""
+def _factor(dtype: int, *shape: int) -> Array:
+    """A matrix: of floats of like size, whose sums are finite and are rounded; of integers of any size."""
+    native = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    count = int(np.prod(shape))
+    if dtype in FLOATS:
+        whole = np.frombuffer(random_bytes(f"factor {shape}", 2 * count), "<i2")
+        return (whole.astype(np.float32) * np.float32(2.0**-9)).astype(native).reshape(shape)
+    data = random_bytes(f"factor {shape} {dtype_name(dtype)}", count * native.itemsize)
+    return np.frombuffer(data, native.newbyteorder("<")).astype(native).reshape(shape)
+
+
+def _operands(domain: str, name: str, version: int, dtype: int) -> dict[str, Array]:
+    """Operands of the ops that are not elementwise, by name and in order: matrices of 24 x 300 and 300 x 20; of those
+    that quantise, of 24 x 40 and 40 x 20, with scales per column."""
+    if name == "MatMul":
+        return {"a": _factor(dtype, 24, 300), "b": _factor(dtype, 300, 20)}
+    if name == "Gemm":
+        shape = (20,) if version >= 7 else (24, 20)
+        return {"a": _factor(dtype, 24, 300), "b": _factor(dtype, 20, 300), "c": _factor(dtype, *shape)}
     x = operand(dtype)
     scale = np.array(0.37, np.float32)
     if name == "QuantizeLinear":
@@ -107,12 +124,14 @@ def _quantised(domain: str, name: str, version: int, dtype: int) -> dict[str, Ar
 
 
 def _whole_case(domain: str, name: str, version: int, dtype: int) -> Iterator[tuple[str, str]]:
-    feeds = _quantised(domain, name, version, dtype)
+    feeds = _operands(domain, name, version, dtype)
     infos = [onnx.helper.make_tensor_value_info(key, dtype_number(v.dtype), v.shape) for key, v in feeds.items()]
     results = {"QuantizeLinear": [UINT8], "DequantizeLinear": [FLOAT], "DynamicQuantizeLinear": [UINT8, FLOAT, UINT8],
-               "MatMulInteger": [INT32], "QLinearMatMul": [dtype]}.get(name, [FLOAT])  # fmt: skip
+               "MatMulInteger": [INT32], "QLinearMatMul": [dtype], "MatMul": [dtype],
+               "Gemm": [dtype]}.get(name, [FLOAT])  # fmt: skip
     outs = [onnx.helper.make_tensor_value_info(f"y{k}", result, None) for k, result in enumerate(results)]
-    node = onnx.helper.make_node(name, list(feeds), [out.name for out in outs], domain=domain)
+    attributes = {"transB": 1, "alpha": -3.0, "beta": 5.0} if name == "Gemm" else {}
+    node = onnx.helper.make_node(name, list(feeds), [out.name for out in outs], domain=domain, **attributes)
     graph = onnx.helper.make_graph([node], "g", infos, outs)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)], ir_version=10)
     made = ref.Session(model).run(None, feeds)

@@ -17,7 +17,7 @@ from ortwin.ref.binary32 import add, div, mul, round
 from ortwin.ref.elements import HIGHEST, LOWEST, float_tensor, floats_of, integer_tensor, integers_of
 from ortwin.ref.graph import Node, Value
 from ortwin.ref.kernel import Kernel
-from ortwin.ref.matmul_shape import operand_of, per_line, per_line_rule, product_rule, product_shape
+from ortwin.ref.matmul_shape import Layout, per_line, per_line_rule, product_rule, product_shape
 from ortwin.ref.quant import BYTES, quantise_dynamically, requantise, type_rule
 from ortwin.ref.tensor import FLOAT, FLOAT16, FLOATS, INT32, Tensor
 
@@ -25,25 +25,12 @@ HALF_SCALES: Final = frozenset({FLOAT, FLOAT16})
 _NONE: Final = -1  # no such input
 
 
-class Product:
-    """The sums of a product: accumulators in C order, and where the numbers that belong to each are found.
-
-    matrices: of A and of B each entry's matrix, per matrix of the result; rows, columns: of one matrix.
-    """
+class Product(Layout):
+    """The sums of a product: accumulators in C order, and where the numbers that belong to each are found."""
 
     def __init__(self, a: Tensor, a_zero_point: Tensor | None, b: Tensor, b_zero_point: Tensor | None) -> None:
+        super().__init__(a.shape, b.shape)
         self.a_shape, self.b_shape = a.shape, b.shape
-        a_batch, b_batch = a.shape[:-2], b.shape[:-2]
-        shape = product_shape(a.shape, b.shape)
-        assert shape is not None
-        self.shape: tuple[int, ...] = tuple(dim for dim in shape if isinstance(dim, int))
-        rank = max(len(a_batch), len(b_batch))
-        batch = self.shape[:rank]
-        self.rows: i64 = a.shape[-2] if len(a.shape) > 1 else 1
-        self.columns: i64 = b.shape[-1] if len(b.shape) > 1 else 1
-        self.inner: i64 = a.shape[-1]
-        self.a_matrix = operand_of(a_batch, batch)
-        self.b_matrix = operand_of(b_batch, batch)
         self.left = _centred(a, a_zero_point, self.inner, True)
         self.right = _centred(b, b_zero_point, self.columns, False)
 

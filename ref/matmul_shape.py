@@ -53,6 +53,29 @@ def _broadcast(p: Dim, q: Dim) -> Dim:
     return p if isinstance(p, int) else None
 
 
+def swapped(shape: Shape) -> Shape:
+    """The shape of the transposed matrices: the last two dimensions exchanged, if there are two."""
+    if shape is None or len(shape) < 2:
+        return shape
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def unidirectional_rule(shape: Shape, target: Shape, spread: bool) -> str:
+    """The rule that a tensor of this shape breaks, which has to broadcast to the target without making it larger, or,
+    unless it may spread, to have its shape; as the end of a sentence."""
+    if shape is None or target is None:
+        return ""
+    if len(shape) > len(target):
+        return f"has rank {len(shape)}, the product {len(target)}"
+    if not spread and len(shape) < len(target):
+        return f"has rank {len(shape)}, not the product's {len(target)}, and broadcast is not set"
+    for have, want in zip(reversed(shape), reversed(target), strict=False):
+        if isinstance(have, int) and isinstance(want, int) and have != want and not (spread and have == 1):
+            how = "does not broadcast to" if spread else "is not"
+            return f"has shape {list(shape)}, which {how} the product's {list(target)}"
+    return ""
+
+
 def per_line_rule(shape: Shape, matrix: Shape, rows: bool) -> str:
     """The rule that a zero point or scale of this shape breaks: it is one number, or one per row (column) of the
     matrices: a vector of as many, or a tensor of [..., M, 1] ([..., 1, N]) that broadcasts to them."""
@@ -85,15 +108,31 @@ def per_line(shape: Sizes, matrix: Sizes, rows: bool) -> vec[i64]:
         shape = ()
     elif len(shape) == 1:
         shape = (shape[0], 1) if rows else (1, shape[0])
-    return _indices(shape, (*batch, count, 1) if rows else (*batch, 1, count))
+    return indices(shape, (*batch, count, 1) if rows else (*batch, 1, count))
 
 
-def operand_of(batch: Sizes, out: Sizes) -> vec[i64]:
-    """For each matrix of the product, in order, which of an operand's matrices it is made of."""
-    return _indices(batch, out)
+class Layout:
+    """Where the operands of a product of these shapes, which break no rule, and its elements lie, in C order.
+
+    shape: the product's; rows, columns, inner: M, N and K of one matrix of it; a_matrix, b_matrix: for each matrix of
+    the product, which of A's and of B's it is made of.
+    """
+
+    def __init__(self, a: Sizes, b: Sizes) -> None:
+        shape = product_shape(a, b)
+        assert shape is not None
+        self.shape: Sizes = tuple(dim for dim in shape if isinstance(dim, int))
+        batch = self.shape[: max(len(a[:-2]), len(b[:-2]))]
+        self.rows: i64 = a[-2] if len(a) > 1 else 1
+        self.columns: i64 = b[-1] if len(b) > 1 else 1
+        self.inner: i64 = a[-1]
+        self.a_matrix = indices(a[:-2], batch)
+        self.b_matrix = indices(b[:-2], batch)
 
 
-def _indices(shape: Sizes, target: Sizes) -> vec[i64]:
+def indices(shape: Sizes, target: Sizes) -> vec[i64]:
+    """For each element of a tensor of the target's shape, in order, the element of one of this shape, which broadcasts
+    to it."""
     found = vec[i64]()
     for index in np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), target).reshape(-1).tolist():
         found = append(found, index)

@@ -17,6 +17,7 @@ from ortwin.ref import (
     exponential,
     integer_matmul,
     logarithm,
+    matmul,
     move,
     nbits,
     quant,
@@ -48,6 +49,7 @@ F32: Final = frozenset({FLOAT})
 F32_F16: Final = frozenset({FLOAT, FLOAT16})
 INTEGERS: Final = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64})
 BYTES: Final = frozenset({INT8, UINT8})
+WHOLE: Final = frozenset({INT32, INT64, UINT32, UINT64})
 STORED: Final = BYTES | {INT32}
 STORED_21: Final = STORED | {INT16, UINT16, INT4, UINT4}
 ARITHMETIC: Final = {
@@ -219,6 +221,12 @@ _TABLE: Final = (
         lambda n: quant.DequantizeLinear(n),
     ),
     _whole("DynamicQuantizeLinear", {11: F32}, lambda n: quant.DynamicQuantizeLinear(n)),
+    _whole("MatMul", {1: F32_F16, 9: F32_F16 | WHOLE, 13: FLOATS | WHOLE}, lambda n: matmul.MatMul(n)),
+    _whole(
+        "Gemm",
+        dict.fromkeys((1, 6, 7), F32_F16) | dict.fromkeys((9, 11), F32_F16 | WHOLE) | {13: FLOATS | WHOLE},
+        lambda n: matmul.Gemm(n),
+    ),
     _whole("MatMulInteger", {10: BYTES}, lambda n: integer_matmul.MatMulInteger(n)),
     _whole("QLinearMatMul", dict.fromkeys((10, 21), BYTES), lambda n: integer_matmul.QLinearMatMul(n)),
     _whole("MatMulIntegerToFloat", {1: BYTES}, _matmul_integer_to_float, "com.microsoft"),

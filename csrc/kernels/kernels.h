@@ -7,6 +7,7 @@
 #define ORTWIN_KERNELS_H
 
 #include "kernels/block_products.h"
+#include "kernels/float_products.h"
 #include "kernels/products.h"
 #include "kernels/quantisers.h"
 #include "run/dtype.h"
@@ -43,6 +44,11 @@ typedef void ow_binary_fn(const void *a, size_t a_step, const void *b, size_t b_
 /* y[i] = f(x[i] + row[i mod width]), 0 <= i < n. */
 typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, size_t width, const ow_params *params);
 
+/* sums[r * columns + c] += a[r * stride + i] * b[i * columns + c] over i < k, modulo 2^32 or 2^64, of integers of as many
+ * bits, aligned as such. */
+typedef void ow_modular_fn(const void *a, size_t stride, size_t rows, const void *b, size_t k, size_t columns,
+                           void *sums);
+
 /* clang-format off */
 #define OW_UNARY_KERNELS(K) \
     K(relu) K(leaky_relu) K(thresholded_relu) K(hard_sigmoid) K(hard_swish) K(clip) K(abs) K(neg) K(reciprocal) \
@@ -55,7 +61,7 @@ typedef void ow_biased_fn(const void *x, const void *row, void *y, size_t n, siz
 #define OW_WHOLE_KERNELS(K) \
     K(quantize_linear) K(dequantize_linear) \
     K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \
-    K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul) \
+    K(matmul) K(gemm) K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul) \
     K(matmul_nbits_level_0) K(matmul_nbits_level_4) /* levels 0 to 3; 4 */
 /* clang-format on */
 
@@ -73,6 +79,8 @@ typedef struct ow_kernels {
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
     const ow_block_products *block_products;
+    const ow_float_products *float_products;
+    ow_modular_fn *modular_32, *modular_64;
     const ow_quantisers *quantisers;
     ow_biased_fn *biased[OW_KERNEL_COUNT][OW_DTYPES];
 } ow_kernels;

@@ -16,6 +16,9 @@
     {.isa = ISA_NAME,                     \
      .products = &products,               \
      .block_products = &block_products,   \
+     .float_products = &float_products,   \
+     .modular_32 = modular_32,            \
+     .modular_64 = modular_64,            \
      .quantisers = &quantisers,           \
      OW_UNARY_KERNELS(K) CLIP(OW_I8, i8), \
      CLIP(OW_I16, i16),                   \

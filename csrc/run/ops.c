@@ -26,6 +26,7 @@
 #define STORED (BYTES | BIT(OW_I32))
 #define STORED_21 (STORED | BIT(OW_U16) | BIT(OW_I16) | BIT(OW_U4) | BIT(OW_I4))
 #define I32 BIT(OW_I32)
+#define MODULAR (BIT(OW_I32) | BIT(OW_I64) | BIT(OW_U32) | BIT(OW_U64))
 
 /* ONNX 1: a hint for in-place execution that carries no meaning. */
 #define LEGACY {"consumed_inputs", ORTWIN_ATTR_INTS, OW_TO_NOTHING, 0, NULL, NULL}
@@ -39,14 +40,18 @@
 #define BLOCK_SIZE {"block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, 0, NULL, NULL}
 #define OUTPUT_DTYPE {"output_dtype", ORTWIN_ATTR_INT, OW_TO_OUTPUT_DTYPE, 0, NULL, NULL}
 #define PRECISION {"precision", ORTWIN_ATTR_INT, OW_TO_PRECISION, 0, NULL, NULL}
-#define NBITS_SIZES                                                     \
-    {"K", ORTWIN_ATTR_INT, OW_TO_INNER, -1, NULL, NULL},                \
-        {"N", ORTWIN_ATTR_INT, OW_TO_COLUMNS, -1, NULL, NULL},          \
-        {"block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, -1, NULL, NULL}
+#define NBITS_SIZES                                                                                               \
+    {"K", ORTWIN_ATTR_INT, OW_TO_INNER, -1, NULL, NULL}, {"N", ORTWIN_ATTR_INT, OW_TO_COLUMNS, -1, NULL, NULL}, { \
+        "block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, -1, NULL, NULL                                           \
+    }
 #define BITS {"bits", ORTWIN_ATTR_INT, OW_TO_BITS, 4, NULL, NULL}
 #define ACCURACY {"accuracy_level", ORTWIN_ATTR_INT, OW_TO_ACCURACY, 0, NULL, NULL}
 #define PREPACKED {"weight_prepacked", ORTWIN_ATTR_INT, OW_TO_PREPACKED, 0, NULL, NULL}
 #define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
+#define TRANSPOSES                                               \
+    {"transA", ORTWIN_ATTR_INT, OW_TO_TRANS_A, 0, NULL, NULL}, { \
+        "transB", ORTWIN_ATTR_INT, OW_TO_TRANS_B, 0, NULL, NULL  \
+    }
 #define BOUNDS                                                       \
     {"min", ORTWIN_ATTR_FLOAT, OW_TO_ALPHA, -FLT_MAX, NULL, NULL}, { \
         "max", ORTWIN_ATTR_FLOAT, OW_TO_BETA, FLT_MAX, NULL, NULL    \
@@ -79,6 +84,9 @@ ATTRS(quantize_23, LINE_AXIS, SATURATE, BLOCK_SIZE, OUTPUT_DTYPE, PRECISION);
 ATTRS(dequantize_21, LINE_AXIS, BLOCK_SIZE);
 ATTRS(dequantize_23, LINE_AXIS, BLOCK_SIZE, OUTPUT_DTYPE);
 ATTRS(nbits, NBITS_SIZES, BITS, ACCURACY, PREPACKED);
+
+ATTRS(gemm, ALPHA(1.0f), BETA(1.0f), TRANSPOSES);
+ATTRS(gemm_legacy, ALPHA(1.0f), BETA(1.0f), TRANSPOSES, SPREAD);
 
 static const ow_op table[] = {
 #define OP(domain, name, since, inputs, dtypes, cost, shape, attrs, kernel) \
@@ -162,8 +170,8 @@ static const ow_op *find(const char *domain, const char *name, int32_t since, in
 
 static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64_t i) {
     switch (rule->to) {
-    case OW_TO_ALPHA: node->params.alpha = f; break;
-    case OW_TO_BETA: node->params.beta = f; break;
+    case OW_TO_ALPHA: node->params.alpha = node->whole.alpha = f; break;
+    case OW_TO_BETA: node->params.beta = node->whole.beta = f; break;
     case OW_TO_AXIS: node->axis = node->whole.axis = i; break;
     case OW_TO_BLOCK_SIZE: node->whole.block_size = i; break;
     case OW_TO_OUTPUT_DTYPE: node->whole.output_dtype = i; break;
@@ -173,7 +181,9 @@ static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64
     case OW_TO_BITS: node->whole.bits = i; break;
     case OW_TO_ACCURACY: node->whole.accuracy = i; break;
     case OW_TO_PREPACKED: node->whole.prepacked = i; break;
-    case OW_TO_BROADCAST: node->broadcast = i != 0; break;
+    case OW_TO_TRANS_A: node->whole.transposes_a = i != 0; break;
+    case OW_TO_TRANS_B: node->whole.transposes_b = i != 0; break;
+    case OW_TO_BROADCAST: node->broadcast = node->whole.broadcast = i != 0; break;
     case OW_TO_NOTHING: break;
     }
 }
@@ -184,6 +194,7 @@ size_t ow_min_inputs(const ow_op *op) {
     case OW_KERNEL_matmul_integer_to_float: return 4;
     case OW_KERNEL_dynamic_quantize_matmul:
     case OW_KERNEL_matmul_nbits_level_0: return 3;
+    case OW_KERNEL_gemm: return op->since_version < 11 ? 3 : 2;
     case OW_KERNEL_dynamic_quantize_linear: return 1;
     default: return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
     }

@@ -38,7 +38,9 @@ typedef struct ow_attr_rule {
         OW_TO_COLUMNS,
         OW_TO_BITS,
         OW_TO_ACCURACY,
-        OW_TO_PREPACKED
+        OW_TO_PREPACKED,
+        OW_TO_TRANS_A,
+        OW_TO_TRANS_B
     } to;
     float preset;             /* schema default; Clip-1 has none and takes the type's limits, as Clip-6 */
     const char *text, *other; /* STRING: schema default, and the other value that is implemented */

@@ -1,5 +1,6 @@
 #include "run/whole.h"
 
+#include "run/matmul.h"
 #include "run/nbits.h"
 #include "run/quantised.h"
 
@@ -13,12 +14,16 @@ typedef struct family {
 } family;
 
 static const family *family_of(ow_kernel_id kernel) {
-    static const family quantised = {ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run, 0, NULL};
-    static const family nbits = {ow_nbits_check,        ow_nbits_rank,   ow_nbits_pack, ow_nbits_run,
-                                 1u << OW_NBITS_GROUPS, ow_nbits_inspect};
+    static const family quantised = {
+        ow_quantised_check, ow_quantised_rank, ow_quantised_pack, ow_quantised_run, 0, NULL};
+    static const family nbits = {ow_nbits_check, ow_nbits_rank,         ow_nbits_pack,
+                                 ow_nbits_run,   1u << OW_NBITS_GROUPS, ow_nbits_inspect};
+    static const family matmul = {ow_matmul_check, ow_matmul_rank, ow_matmul_pack, ow_matmul_run, 0, NULL};
     switch ((int)kernel) {
     case OW_KERNEL_matmul_nbits_level_0:
     case OW_KERNEL_matmul_nbits_level_4: return &nbits;
+    case OW_KERNEL_matmul:
+    case OW_KERNEL_gemm: return &matmul;
     default: return &quantised;
     }
 }

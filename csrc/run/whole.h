@@ -16,6 +16,8 @@ typedef struct ow_whole {
     uint32_t operands; /* bit k: there is operand k */
     int64_t axis, block_size, output_dtype, precision;
     int64_t inner, columns, bits, accuracy, prepacked; /* MatMulNBits: K, N, accuracy_level, weight_prepacked */
+    float alpha, beta;                                 /* Gemm */
+    int transposes_a, transposes_b, broadcast;
 } ow_whole;
 
 /* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns

@@ -124,6 +124,25 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return s;
 }
 
+static inline void vf_transpose(vf *r) {
+    vf t[8];
+    for (int k = 0; k < 4; k++) { /* pairs of rows */
+        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+    }
+    for (int k = 0; k < 8; k += 4) { /* fours of them: columns j and j + 4 */
+        r[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
+        r[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xee);
+        r[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
+        r[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xee);
+    }
+    for (int k = 0; k < 4; k++) {
+        vf low = r[k], high = r[k + 4];
+        r[k] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[k + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+
 static inline vf vf_power_of_two(vf n) {
     __m256i biased = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));

@@ -98,6 +98,34 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
                         vf_entry_32(t->columns[6], i), vf_entry_32(t->columns[7], i)};
 }
 
+static inline void vf_transpose(vf *r) {
+    vf t[16];
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) { /* pairs of rows */
+        t[2 * k] = _mm512_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+        t[2 * k + 1] = _mm512_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 16; k += 4) { /* fours: r[k + j] has columns j, j + 4, j + 8, j + 12 of rows k to k + 3 */
+        r[k] = _mm512_shuffle_ps(t[k], t[k + 2], 0x44);
+        r[k + 1] = _mm512_shuffle_ps(t[k], t[k + 2], 0xee);
+        r[k + 2] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0x44);
+        r[k + 3] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) { /* quarters of a vector */
+        vf a = _mm512_shuffle_f32x4(r[j], r[j + 4], 0x44), b = _mm512_shuffle_f32x4(r[j], r[j + 4], 0xee);
+        vf c = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0x44), d = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0xee);
+        t[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+        t[j + 4] = _mm512_shuffle_f32x4(a, c, 0xdd);
+        t[j + 8] = _mm512_shuffle_f32x4(b, d, 0x88);
+        t[j + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; k++)
+        r[k] = t[k];
+}
+
 static inline vf vf_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 static inline vf vf_split(vf x, vf *k) {
     vf m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);

@@ -15,6 +15,8 @@
 
 #include "kernels/integer_matmul.h"
 #include "kernels/loops.h"
+#include "kernels/matmul.h"
+#include "kernels/modular.h"
 #include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"

