@@ -26,7 +26,8 @@ typedef enum ortwin_status {
     ORTWIN_OVERLAP = 7,         /* an output overlaps a live operand and is not an exact in-place use of it */
     ORTWIN_OUT_OF_MEMORY = 8,   /* malloc said no */
     ORTWIN_ISA_UNAVAILABLE = 9, /* unknown instruction set, or one this CPU or OS lacks */
-    ORTWIN_HOST_FAILED = 10     /* the host's callback could not provide an output */
+    ORTWIN_HOST_FAILED = 10,    /* the host's callback could not provide an output */
+    ORTWIN_BAD_VALUE = 11       /* an element of an operand that breaks a rule of the op */
 } ortwin_status;
 
 typedef struct ortwin_error {
@@ -107,6 +108,9 @@ typedef void *(*ortwin_output_fn)(void *user, size_t index, const ortwin_tensor 
  * is ever made or asked for. 0: as many as the process may use (affinity mask, cgroup quota), or in a host's pool
  * whatever it has. The bits do not depend on it. */
 ORTWIN_EXPORT ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **plan, ortwin_error *error);
+/* 0 to 4: com.microsoft MatMulNBits nodes added from now on are computed as if their accuracy_level were this one, where
+ * that is the more exact; 4, at first, leaves all as they say. */
+ORTWIN_EXPORT ortwin_status ortwin_plan_nbits_level(ortwin_plan *plan, int32_t level, ortwin_error *error);
 ORTWIN_EXPORT void ortwin_plan_free(ortwin_plan *plan);
 ORTWIN_EXPORT ortwin_status ortwin_plan_input(ortwin_plan *plan, const ortwin_operand *what, int32_t *slot,
                                               ortwin_error *error);

@@ -108,6 +108,7 @@ _ERRORS: Final[dict[int, type[OrtwinError]]] = {
     6: SizeError,
     8: SizeError,
     9: IsaError,
+    11: InputError,
 }
 
 
@@ -136,6 +137,7 @@ class Library:
         slot = ctypes.POINTER(ctypes.c_int32)
         signatures: dict[str, tuple[type, tuple[type, ...]]] = {
             "plan_new": (status, (ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(plan), error_out)),
+            "plan_nbits_level": (status, (plan, ctypes.c_int32, error_out)),
             "plan_input": (status, (plan, ctypes.POINTER(COperand), slot, error_out)),
             "plan_constant": (status, (plan, ctypes.POINTER(CTensor), slot, error_out)),
             "plan_node": (status, (plan, ctypes.POINTER(CNode), slot, error_out)),

@@ -99,6 +99,7 @@ def ort_session(
     report: str | os.PathLike[str] | None = None,
     group: str = "graph",
     pack_bytes: int | None = None,
+    nbits_level: int = 4,
     session_options: Any = None,
     **session_config: str,
 ) -> Any:
@@ -111,7 +112,7 @@ def ort_session(
     fold constants and fuse nodes with kernels that round differently; else "basic", "extended", "layout" or "all".
     name: of the provider, registered here if it is not yet. report: a file that gets one JSON line per node
     offered: claimed or the rule that declined it. group: "graph" claims the largest groups of nodes that ONNX Runtime
-    can run as one, "node" each node by itself. pack_bytes: as for ortwin.fast.Session.
+    can run as one, "node" each node by itself. pack_bytes, nbits_level: as for ortwin.fast.Session.
     session_options: an onnxruntime.SessionOptions to start from. session_config: further session configuration
     entries, such as **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
@@ -143,7 +144,10 @@ def ort_session(
     }
     if group not in ("graph", "node"):
         raise LibraryError(f"group '{group}' is unknown: choose graph or node")
-    provider = {"threads": str(threads), "group": group}
+    nbits_level = operator.index(nbits_level)
+    if not 0 <= nbits_level <= 4:
+        raise LibraryError(f"nbits_level must be 0 to 4, not {nbits_level}")
+    provider = {"threads": str(threads), "group": group, "nbits_level": str(nbits_level)}
     if isa is not None:
         provider["isa"] = isa
     if pack_bytes is not None:

@@ -31,9 +31,11 @@ class Session:
     together and from now on: what was said last holds, packs that are there stay, and a matrix that does not fit is
     packed by each run, with the same bits. None leaves it as it is: at first the environment variable
     ORTWIN_PACK_BYTES, else 2^30.
+    nbits_level: an accuracy_level, 0 to 4, that com.microsoft.MatMulNBits nodes are held to where it is more exact than
+    their own; 4 leaves them as they are.
     ModelError: the model can't be read; UnsupportedError: a node can't be computed exactly as written; IsaError: the
-    instruction set is unknown or absent; LibraryError: a bad thread count or number of bytes. All before any data is
-    seen (C9).
+    instruction set is unknown or absent; LibraryError: a bad thread count, number of bytes or level. All before any
+    data is seen (C9).
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class Session:
         isa: str | None = None,
         *,
         pack_bytes: int | None = None,
+        nbits_level: int = 4,
         library: c.Library | None = None,
     ) -> None:
-        self._plan = _Plan(library or c.default_library(), operator.index(threads), isa)
+        self._plan = _Plan(library or c.default_library(), operator.index(threads), isa, operator.index(nbits_level))
         with DefaultEnvironment():  # attributes are converted to and from binary32 (C4)
             self._graph = load(model)
             if pack_bytes is not None:
@@ -160,14 +163,17 @@ class _Plan:
     inputs: per input of the plan, its name and the default array of its initializer, if any. outputs: their names.
     """
 
-    def __init__(self, library: c.Library, threads: int, isa: str | None) -> None:
+    def __init__(self, library: c.Library, threads: int, isa: str | None, nbits_level: int) -> None:
         if not 0 <= threads <= 1024:  # before ctypes would wrap it to 32 bits
             raise c.LibraryError(f"threads must be 0 to 1024, not {threads}")
+        if not 0 <= nbits_level <= 4:
+            raise c.LibraryError(f"nbits_level must be 0 to 4, not {nbits_level}")
         self.library = library
         self.handle = ctypes.c_void_p()
         library.call("plan_new", _bytes(isa or "", c.IsaError), threads, ctypes.byref(self.handle))
         # Not at exit: a daemon thread may be running the plan to the end.
         weakref.finalize(self, library.plan_free, self.handle).atexit = False
+        self.call("plan_nbits_level", nbits_level)
         self.slots: dict[str, int] = {}
         self.inputs: list[tuple[str, Any]] = []
         self.outputs: list[str] = []

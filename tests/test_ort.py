@@ -541,7 +541,7 @@ def test_options_of_the_provider_itself(tmp_path: Path) -> None:
         ("isa", "sse9", "isa 'sse9' is unknown: choose avx512, avx2 or portable"),
         ("isa", "AVX2", "isa 'AVX2' is unknown"),
         ("report", "/nonexistent/folder/r", "option report='/nonexistent/folder/r': the file can't be written"),
-        ("bogus", "1", "option bogus='1': unknown option; there are isa, threads, report, group, pack_bytes"),
+        ("bogus", "1", "option bogus='1': unknown option; there are isa, threads, report, group, pack_bytes, nb"),
         ("", "1", "option ='1': unknown option"),
         ("pack_bytes", "1GB", "option pack_bytes='1GB': a number of bytes from 0 to 18446744073709551615 is needed"),
         ("pack_bytes", "-1", "option pack_bytes='-1': a number of bytes from 0 to 18446744073709551615 is needed"),

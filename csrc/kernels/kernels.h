@@ -6,6 +6,7 @@
 #ifndef ORTWIN_KERNELS_H
 #define ORTWIN_KERNELS_H
 
+#include "kernels/block_products.h"
 #include "kernels/float_products.h"
 #include "kernels/products.h"
 #include "kernels/quantisers.h"
@@ -60,7 +61,8 @@ typedef void ow_modular_fn(const void *a, size_t stride, size_t rows, const void
 #define OW_WHOLE_KERNELS(K) \
     K(quantize_linear) K(dequantize_linear) \
     K(dynamic_quantize_linear) K(dynamic_quantize_scale) K(dynamic_quantize_zero) \
-    K(matmul) K(gemm) K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul)
+    K(matmul) K(gemm) K(matmul_integer) K(qlinear_matmul) K(matmul_integer_to_float) K(dynamic_quantize_matmul) \
+    K(matmul_nbits_level_0) K(matmul_nbits_level_4) /* levels 0 to 3; 4 */
 /* clang-format on */
 
 typedef enum ow_kernel_id {
@@ -76,6 +78,7 @@ typedef struct ow_kernels {
     ow_unary_fn *unary[OW_KERNEL_COUNT][OW_DTYPES];
     ow_binary_fn *binary[OW_KERNEL_COUNT][OW_DTYPES];
     const ow_products *products;
+    const ow_block_products *block_products;
     const ow_float_products *float_products;
     ow_modular_fn *modular_32, *modular_64;
     const ow_quantisers *quantisers;

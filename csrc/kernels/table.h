@@ -15,6 +15,7 @@
 #define OW_KERNEL_TABLE                   \
     {.isa = ISA_NAME,                     \
      .products = &products,               \
+     .block_products = &block_products,   \
      .float_products = &float_products,   \
      .modular_32 = modular_32,            \
      .modular_64 = modular_64,            \

@@ -6,21 +6,57 @@
 
 /* ---- what can be claimed ---- */
 
+typedef struct shape_room {
+    const ow_host *host;
+    int64_t *dims;
+} shape_room;
+
+static int64_t *room_for_dims(void *user, size_t rank) {
+    shape_room *r = user;
+    return r->dims = ow_alloc(r->host->tally, OW_allocations_claim, rank, sizeof *r->dims);
+}
+
+/* A rule that the elements of a constant break shows now, so now is when the node is declined (C9). Few ops have any. */
+static OrtStatus *inspect(const ow_host *host, ow_offer *offer, const ow_whole *node) {
+    uint32_t inspected = ow_whole_inspected(node);
+    for (size_t k = 0; inspected >> k; k++) {
+        bool constant = false;
+        const OrtValueInfo *value = inspected >> k & 1 ? offer->info.inputs[k] : NULL;
+        if (value)
+            ORT_TRY(ORT(host, api, ValueInfo_IsConstantInitializer, (value, &constant)));
+        if (!constant)
+            continue;
+        const OrtValue *initializer = NULL;
+        ortwin_tensor tensor = {0};
+        const ortwin_tensor *inputs[OW_WHOLE_INPUTS] = {NULL};
+        shape_room room = {host, NULL};
+        ORT_TRY(ORT(host, api, ValueInfo_GetInitializerValue, (value, &initializer)));
+        OrtStatus *status = ow_read_tensor(host, initializer, room_for_dims, &room, &tensor);
+        inputs[k] = &tensor;
+        offer->claimed = offer->claimed && !status && !ow_whole_inspect(node, inputs, &offer->rule);
+        free(room.dims);
+        ORT_TRY(status);
+    }
+    return NULL;
+}
+
 /* The claim test is the plan's own: rule.text is empty when the node is claimed, else the first rule that declined it. */
-static OrtStatus *test_node(const ow_host *host, ow_offer *offer) {
+static OrtStatus *test_node(const ow_host *host, bool nbits_exact, ow_offer *offer) {
     ortwin_operand operands[OW_MAX_INPUTS] = {{0, -1, NULL}};
     int64_t *dims[OW_MAX_INPUTS] = {NULL};
     OrtStatus *status = NULL;
     for (size_t k = 0; k < offer->info.node.input_count && k < OW_MAX_INPUTS && !status; k++)
         status = ow_read_operand(host, OW_allocations_claim, offer->info.inputs[k], &operands[k], &dims[k]);
     ow_resolved resolved;
-    if (!status && !ow_resolve(&(ow_node_view){&offer->info.node, operands}, &resolved, &offer->rule)) {
+    if (!status && !ow_resolve(&(ow_node_view){&offer->info.node, operands, nbits_exact}, &resolved, &offer->rule)) {
         offer->rule.text[0] = '\0';
         offer->claimed = true;
         offer->kernel = ow_kernel_name(resolved.kernel);
         offer->dtype = resolved.dtype;
-        if (resolved.op->shape == OW_SHAPE_WHOLE)
+        if (resolved.op->shape == OW_SHAPE_WHOLE) {
             offer->inner = ow_whole_inner(&resolved.whole, operands);
+            status = inspect(host, offer, &resolved.whole);
+        }
     }
     for (size_t k = 0; k < OW_MAX_INPUTS; k++)
         free(dims[k]);
@@ -38,13 +74,13 @@ static OrtStatus *read_captured(const ow_host *host, ow_offer *offer) {
     return ORT(host, api, Node_GetImplicitInputs, (offer->from, offer->captured, count));
 }
 
-static OrtStatus *read_offer(const ow_host *host, ow_offer *offer) {
+static OrtStatus *read_offer(const ow_host *host, bool nbits_exact, ow_offer *offer) {
     const char *owner = NULL;
     ORT_TRY(ORT(host, api, Node_GetEpName, (offer->from, &owner)));
     ORT_TRY(ow_read_node(host, OW_allocations_claim, offer->from, &offer->info));
     ORT_TRY(read_captured(host, offer));
     offer->taken = owner && *owner;
-    return offer->taken ? NULL : test_node(host, offer);
+    return offer->taken ? NULL : test_node(host, nbits_exact, offer);
 }
 
 /* ---- names ---- */
@@ -214,7 +250,7 @@ static OrtStatus *claim(ow_ep *ep, const OrtGraph *graph, const char *name, OrtE
     OrtStatus *status = ORT(host, api, Graph_GetNodes, (graph, nodes, count)); /* in topological order */
     for (size_t k = 0; k < count && !status; k++) {
         offers[k].from = nodes[k];
-        status = read_offer(host, &offers[k]);
+        status = read_offer(host, ep->nbits_exact, &offers[k]);
     }
     free((void *)nodes);
     if (!status)

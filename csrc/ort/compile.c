@@ -187,7 +187,9 @@ static OrtStatus *compile_one(ow_ep *ep, const OrtGraph *graph, const OrtNode *f
     uint64_t begin = ow_begin(ep->trace);
     ORT_TRY(check(&b, ortwin_plan_new(ep->isa, ep->threads, &b.plan, &b.error)));
     ow_plan_share_trace(b.plan, ep->trace);
-    OrtStatus *status = build(&b, graph, fused);
+    OrtStatus *status = check(&b, ortwin_plan_nbits_level(b.plan, ep->nbits_exact ? 0 : 4, &b.error));
+    if (!status)
+        status = build(&b, graph, fused);
     free(b.table);
     free(b.dims);
     if (!status && !(*info = ow_new_compute_info(ep, b.plan)))

@@ -54,6 +54,7 @@ typedef struct ow_ep {
     uint64_t pack_bytes;         /* option "pack_bytes" */
     bool pack_bytes_given;
     bool node_by_node;  /* option "group": one claim per node instead of the largest groups */
+    bool nbits_exact;   /* option "nbits_level" is below 4: MatMulNBits nodes at 4 are computed as at 0 */
     size_t group_count; /* claims so far, over all graphs */
     FILE *report;       /* option "report"; NULL without */
 } ow_ep;

@@ -54,6 +54,12 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         ep->threads = (int32_t)threads;
         return NULL;
     }
+    if (strcmp(key, "nbits_level") == 0) {
+        if (*value < '0' || *value > '4' || value[1])
+            return bad_option(ep, key, value, "a number from 0 to 4 is needed");
+        ep->nbits_exact = *value < '4';
+        return NULL;
+    }
     if (strcmp(key, "report") == 0) {
         if (ep->report)
             fclose(ep->report);
@@ -70,7 +76,7 @@ static OrtStatus *take_option(ow_ep *ep, const char *key, const char *value) {
         ep->pack_bytes_given = true;
         return ow_read_bytes(value, &ep->pack_bytes) ? NULL : bad_option(ep, key, value, OW_BYTES_RULE);
     }
-    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group, pack_bytes");
+    return bad_option(ep, key, value, "unknown option; there are isa, threads, report, group, pack_bytes, nbits_level");
 }
 
 /* ONNX Runtime hands EP options over as session config "ep.<lowercased EP name>.<key>". */

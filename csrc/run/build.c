@@ -65,6 +65,15 @@ ortwin_status ortwin_plan_new(const char *isa, int32_t threads, ortwin_plan **pl
 
 void ortwin_pack_bytes(uint64_t bytes) { ow_pack_budget(bytes); }
 
+ortwin_status ortwin_plan_nbits_level(ortwin_plan *plan, int32_t level, ortwin_error *error) {
+    if (!plan)
+        return ow_fail(error, ORTWIN_NULL_POINTER, "plan is NULL");
+    if (level < 0 || level > 4)
+        return ow_fail(error, ORTWIN_MISUSE, "nbits_level must be 0 to 4, not %d", (int)level);
+    plan->nbits_exact = level < 4;
+    return ORTWIN_OK;
+}
+
 void ortwin_plan_free(ortwin_plan *plan) {
     if (!plan)
         return;
@@ -223,6 +232,18 @@ static ortwin_status add_node(ortwin_plan *plan, const ortwin_node *what, const 
     return ORTWIN_OK;
 }
 
+/* A rule that constants break is one that shows before any Run (C9). */
+static ortwin_status inspect_constants(const ortwin_plan *plan, const ortwin_node *what, const ow_resolved *resolved,
+                                       ortwin_error *rule) {
+    const ortwin_tensor *constants[OW_WHOLE_INPUTS] = {NULL};
+    if (resolved->op->shape != OW_SHAPE_WHOLE)
+        return ORTWIN_OK;
+    for (size_t k = 0; k < what->input_count; k++)
+        if (what->inputs[k] >= 0 && plan->slots[what->inputs[k]].from == FROM_CONSTANT)
+            constants[k] = &plan->slots[what->inputs[k]].constant;
+    return ow_whole_inspect(&resolved->whole, constants, rule) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
+}
+
 ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32_t *output_slots, ortwin_error *error) {
     ortwin_status status = check_open(plan, what, error);
     if (status)
@@ -243,7 +264,9 @@ ortwin_status ortwin_plan_node(ortwin_plan *plan, const ortwin_node *what, int32
         return ow_no_memory(error);
     ow_resolved resolved;
     ortwin_error rule;
-    status = ow_resolve(&(ow_node_view){what, operands}, &resolved, &rule);
+    status = ow_resolve(&(ow_node_view){what, operands, plan->nbits_exact}, &resolved, &rule);
+    if (!status)
+        status = inspect_constants(plan, what, &resolved, &rule);
     if (status) {
         ow_fail(error, status, "%s: %s", label, rule.text);
         free(label);

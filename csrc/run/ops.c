@@ -1,5 +1,6 @@
 #include "run/ops.h"
 
+#include "run/nbits.h"
 #include "run/shape.h"
 #include "run/split.h"
 #include "simd/half.h"
@@ -39,6 +40,13 @@
 #define BLOCK_SIZE {"block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, 0, NULL, NULL}
 #define OUTPUT_DTYPE {"output_dtype", ORTWIN_ATTR_INT, OW_TO_OUTPUT_DTYPE, 0, NULL, NULL}
 #define PRECISION {"precision", ORTWIN_ATTR_INT, OW_TO_PRECISION, 0, NULL, NULL}
+#define NBITS_SIZES                                                                                               \
+    {"K", ORTWIN_ATTR_INT, OW_TO_INNER, -1, NULL, NULL}, {"N", ORTWIN_ATTR_INT, OW_TO_COLUMNS, -1, NULL, NULL}, { \
+        "block_size", ORTWIN_ATTR_INT, OW_TO_BLOCK_SIZE, -1, NULL, NULL                                           \
+    }
+#define BITS {"bits", ORTWIN_ATTR_INT, OW_TO_BITS, 4, NULL, NULL}
+#define ACCURACY {"accuracy_level", ORTWIN_ATTR_INT, OW_TO_ACCURACY, 0, NULL, NULL}
+#define PREPACKED {"weight_prepacked", ORTWIN_ATTR_INT, OW_TO_PREPACKED, 0, NULL, NULL}
 #define APPROXIMATE {"approximate", ORTWIN_ATTR_STRING, OW_TO_NOTHING, 0, "none", "tanh"}
 #define TRANSPOSES                                               \
     {"transA", ORTWIN_ATTR_INT, OW_TO_TRANS_A, 0, NULL, NULL}, { \
@@ -75,6 +83,7 @@ ATTRS(quantize_21, LINE_AXIS, SATURATE, BLOCK_SIZE, OUTPUT_DTYPE);
 ATTRS(quantize_23, LINE_AXIS, SATURATE, BLOCK_SIZE, OUTPUT_DTYPE, PRECISION);
 ATTRS(dequantize_21, LINE_AXIS, BLOCK_SIZE);
 ATTRS(dequantize_23, LINE_AXIS, BLOCK_SIZE, OUTPUT_DTYPE);
+ATTRS(nbits, NBITS_SIZES, BITS, ACCURACY, PREPACKED);
 
 ATTRS(gemm, ALPHA(1.0f), BETA(1.0f), TRANSPOSES);
 ATTRS(gemm_legacy, ALPHA(1.0f), BETA(1.0f), TRANSPOSES, SPREAD);
@@ -167,6 +176,11 @@ static void put_attr(ow_resolved *node, const ow_attr_rule *rule, float f, int64
     case OW_TO_BLOCK_SIZE: node->whole.block_size = i; break;
     case OW_TO_OUTPUT_DTYPE: node->whole.output_dtype = i; break;
     case OW_TO_PRECISION: node->whole.precision = i; break;
+    case OW_TO_INNER: node->whole.inner = i; break;
+    case OW_TO_COLUMNS: node->whole.columns = i; break;
+    case OW_TO_BITS: node->whole.bits = i; break;
+    case OW_TO_ACCURACY: node->whole.accuracy = i; break;
+    case OW_TO_PREPACKED: node->whole.prepacked = i; break;
     case OW_TO_TRANS_A: node->whole.transposes_a = i != 0; break;
     case OW_TO_TRANS_B: node->whole.transposes_b = i != 0; break;
     case OW_TO_BROADCAST: node->broadcast = node->whole.broadcast = i != 0; break;
@@ -178,7 +192,8 @@ size_t ow_min_inputs(const ow_op *op) {
     switch ((int)op->kernel) {
     case OW_KERNEL_qlinear_matmul: return 8;
     case OW_KERNEL_matmul_integer_to_float: return 4;
-    case OW_KERNEL_dynamic_quantize_matmul: return 3;
+    case OW_KERNEL_dynamic_quantize_matmul:
+    case OW_KERNEL_matmul_nbits_level_0: return 3;
     case OW_KERNEL_gemm: return op->since_version < 11 ? 3 : 2;
     case OW_KERNEL_dynamic_quantize_linear: return 1;
     default: return op->shape == OW_SHAPE_SAME || op->shape == OW_SHAPE_OPTIONAL_BIAS ? 1 : 2;
@@ -296,8 +311,14 @@ static ortwin_status check_whole(const ow_node_view *view, ow_resolved *made, or
     int32_t rank;
     for (size_t k = 0; k < OW_WHOLE_INPUTS; k++)
         inputs[k] = k < view->node->input_count ? view->inputs[k] : (ortwin_operand){0, -1, NULL};
-    if (!ow_whole_check(&made->whole, inputs, &made->output, &rank, NULL, &rule))
+    for (size_t k = 0; k < OW_WHOLE_INPUTS; k++)
+        made->whole.operands |= inputs[k].dtype ? 1u << k : 0;
+    if (!ow_whole_check(&made->whole, inputs, &made->output, &rank, NULL, &rule)) {
+        if (made->whole.kernel == OW_KERNEL_matmul_nbits_level_0 &&
+            ow_nbits_takes_integers(&made->whole, inputs, view->nbits_exact))
+            made->whole.kernel = OW_KERNEL_matmul_nbits_level_4;
         return ORTWIN_OK;
+    }
     return ow_fail(error, ORTWIN_UNSUPPORTED, "%s-%d: %s", made->op->name, (int)made->op->since_version, rule.text);
 }
 
@@ -382,7 +403,7 @@ ortwin_status ow_resolve(const ow_node_view *view, ow_resolved *resolved, ortwin
         ortwin_status status = check_whole(view, &made, error);
         if (status)
             return status;
-        made.kernel = kernel;
+        made.kernel = made.whole.kernel;
         *resolved = made;
         return ORTWIN_OK;
     }

@@ -34,6 +34,11 @@ typedef struct ow_attr_rule {
         OW_TO_BLOCK_SIZE,
         OW_TO_OUTPUT_DTYPE,
         OW_TO_PRECISION,
+        OW_TO_INNER,
+        OW_TO_COLUMNS,
+        OW_TO_BITS,
+        OW_TO_ACCURACY,
+        OW_TO_PREPACKED,
         OW_TO_TRANS_A,
         OW_TO_TRANS_B
     } to;
@@ -56,6 +61,7 @@ typedef struct ow_op {
 typedef struct ow_node_view {
     const ortwin_node *node;
     const ortwin_operand *inputs; /* node->input_count entries */
+    int nbits_exact;              /* MatMulNBits at level 4 is to be computed as at level 0 */
 } ow_node_view;
 
 typedef struct ow_resolved {

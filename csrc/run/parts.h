@@ -118,6 +118,7 @@ struct ow_frame {
 struct ortwin_plan {
     const ow_isa *isa;
     int32_t threads;
+    int nbits_exact; /* MatMulNBits at level 4 is computed as at level 0 */
     int sealed;
     ow_slot *slots;
     size_t slot_count, slot_room;

@@ -13,8 +13,10 @@ enum { OW_WHOLE_INPUTS = 8 };
 typedef struct ow_whole {
     ow_kernel_id kernel;
     int32_t since_version;
+    uint32_t operands; /* bit k: there is operand k */
     int64_t axis, block_size, output_dtype, precision;
-    float alpha, beta; /* Gemm */
+    int64_t inner, columns, bits, accuracy, prepacked; /* MatMulNBits: K, N, accuracy_level, weight_prepacked */
+    float alpha, beta;                                 /* Gemm */
     int transposes_a, transposes_b, broadcast;
 } ow_whole;
 
@@ -35,6 +37,10 @@ typedef int32_t ow_whole_rank_fn(const ow_whole *node, const ortwin_operand inpu
 /* Of a claimed product: are its inner dimensions known to be equal, or has each Run to look? */
 typedef enum ow_inner { OW_NO_INNER, OW_INNER_EQUAL, OW_INNER_AT_RUN } ow_inner;
 typedef ow_inner ow_whole_inner_fn(const ow_whole *node, const ortwin_operand inputs[OW_WHOLE_INPUTS]);
+/* The rules about elements of operands, of which those that are known are given: asked with the constants when a node
+ * is claimed, and with all before it runs. ORTWIN_BAD_VALUE. */
+typedef ortwin_status ow_whole_inspect_fn(const ow_whole *node, const ortwin_tensor *const inputs[OW_WHOLE_INPUTS],
+                                          ortwin_error *error);
 /* The node's constants (NULL: an operand that is none, or that there is not) packed ahead; NULL where the op packs
  * nothing, or the pack was declined. *replaced: bit k is set when the pack stands for operand k, which is then not read
  * by runs with it. Shapes are known. */
@@ -49,6 +55,9 @@ typedef ortwin_status ow_whole_run_fn(const ow_kernels *kernels, const ow_whole 
 
 ow_whole_check_fn ow_whole_check;
 ow_whole_rank_fn ow_whole_rank;
+ow_whole_inspect_fn ow_whole_inspect;
+/* The operands that inspection looks at, as bits; mostly none. */
+uint32_t ow_whole_inspected(const ow_whole *node);
 ow_whole_pack_fn ow_whole_pack;
 ow_whole_run_fn ow_whole_run;
 ow_whole_inner_fn ow_whole_inner;

@@ -13,6 +13,7 @@
 
 #include "simd/avx2.h"
 #include "simd/dot_avx2.h"
+#include "simd/nbits_avx2.h"
 
 #include "kernels/clip.h"
 #include "kernels/unary.h"
@@ -26,6 +27,7 @@
 #include "kernels/loops.h"
 #include "kernels/matmul.h"
 #include "kernels/modular.h"
+#include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 

@@ -14,6 +14,7 @@
 
 #include "simd/avx512.h"
 #include "simd/dot_avx512.h"
+#include "simd/nbits_avx512.h"
 
 #include "kernels/clip.h"
 #include "kernels/unary.h"
@@ -27,6 +28,7 @@
 #include "kernels/loops.h"
 #include "kernels/matmul.h"
 #include "kernels/modular.h"
+#include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 

@@ -1,6 +1,7 @@
 /* Kernels in plain C, for any CPU. */
 #include "simd/portable.h"
 #include "simd/dot_portable.h"
+#include "simd/nbits_portable.h"
 
 #include "kernels/kernels.h"
 
@@ -16,6 +17,7 @@
 #include "kernels/loops.h"
 #include "kernels/matmul.h"
 #include "kernels/modular.h"
+#include "kernels/nbits.h"
 #include "kernels/quantise.h"
 #include "kernels/rows.h"
 
