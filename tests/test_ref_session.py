@@ -148,7 +148,7 @@ def answers(op: str, version: int) -> list[int]:
 # What a NaN of any kind becomes (C3); ThresholdedRelu compares, and no comparison with a NaN is true.
 NAN_ANSWERS = {op: [NAN] * len(NANS) for op in ANSWERS} | {"Identity": NANS, "ThresholdedRelu": [ZERO] * len(NANS)}
 
-PAIRED = ("Add", "Sub", "Mul", "Div", "BiasGelu")  # of two inputs: test_binary.py and test_threads.py are about those
+PAIRED = ("Add", "Sub", "Mul", "Div", "BiasGelu")  # of two inputs: in test_binary.py and test_bias.py
 UNARY = {key: row for key, row in OPS.items() if row.elementwise and row.name not in PAIRED}
 EVERY_VERSION = [
     (f"{domain}.{op}" if domain else op, version) for (domain, op), row in UNARY.items() for version in row.versions
