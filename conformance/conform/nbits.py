@@ -42,7 +42,7 @@ def axes(few: bool) -> dict[str, tuple[Any, ...]]:
         "scales": ("matrix", "flat"),
         "bias": (False, True),
         "left_out": (*[False] * 7, True),
-        "broken": (*[""] * (3 * len(MISTAKES) if few else 1), *MISTAKES),
+        "broken": (*[""] * ((3 if few else 2) * len(MISTAKES)), *MISTAKES),
     }
 
 
