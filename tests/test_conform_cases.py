@@ -14,6 +14,7 @@ from ortwin.conformance.conform.case import Case, CaseError, Operand, op_text, p
 from ortwin.conformance.conform.cover import covering, each
 from ortwin.conformance.conform.generate import CONTRIBUTED, LEVELS, Generator, Recipe, rules
 from ortwin.conformance.conform.generate import settings as of_rules
+from ortwin.ref import InputError, Session, UnsupportedError
 from ortwin.ref.ops import OPS, Op
 from ortwin.ref.tensor import BYTE_SIZED, FLOAT, dtype_name, item_size
 
@@ -194,6 +195,31 @@ def test_forms_of_zero_points_scales_and_biases() -> None:
     assert max(max(found) for found in ranks.values()) > 2, "no zero point is of a batch"
     both = {(case.x.dtype, item.dtype) for _, case in QUICK.cases("MatMulInteger") if (item := case.inputs[1])}
     assert both == set(itertools.product((2, 3), (2, 3)))
+
+
+def test_operands_and_mistakes_of_weights_of_a_few_bits() -> None:
+    """Every form of every operand at every level is computed in some case; every rule is broken in some."""
+    computed, refused = [], []
+    for _, case in QUICK.cases("com.microsoft.MatMulNBits"):
+        try:
+            Session(case.model()).run(None, case.feeds)
+            computed.append(case)
+        except (UnsupportedError, InputError) as error:
+            refused.append(str(error))
+    present = {tuple(item is not None for item in (*case.inputs, None, None, None)[3:6]) for case in computed}
+    assert present == set(itertools.product((False, True), repeat=3))
+    attributes = [dict(case.attributes) for case in computed]
+    assert {(a["bits"], a["accuracy_level"] == 4) for a in attributes} == set(
+        itertools.product((2, 4, 8), (False, True))
+    )
+    assert {a["block_size"] for a in attributes} == {16, 32, 64, 128}
+    zeros = {(item.dtype == case.x.dtype, len(item.shape)) for case in computed if (item := (*case.inputs, None)[3])}
+    assert zeros == {(False, 1), (False, 2), (True, 2)}
+    assert {0 in case.inputs[1].shape for case in computed if case.inputs[1]} == {False, True}
+    rules = ("A has shape", "input B", "input scales", "input zero_points", "input g_idx", "input bias", "g_idx is",
+             "is float16, not", "accuracy_level is", "bits is", "block_size is")  # fmt: skip
+    for rule in rules:
+        assert any(rule in text for text in refused), rule
 
 
 def test_lengths_ranks_and_offsets_of_the_levels() -> None:

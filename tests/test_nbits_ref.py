@@ -18,7 +18,7 @@ from quantised import model, run, typed
 TYPES = [F32, F16, BF16]
 LEVELS = [0, 4]
 BITS = [2, 4, 8]
-DOMAIN = {"domain": "com.microsoft"}
+DOMAIN: dict[str, Any] = {"domain": "com.microsoft"}
 
 
 def same(y: Array, expected: Array, what: object = None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ortwin.conformance.conform import values
 from ortwin.conformance.conform.case import AttributeValue, Operand, operand
-from ortwin.ref.tensor import FLOAT, FLOAT16, FLOATS, INT32, UINT8
+from ortwin.ref.tensor import FLOAT, FLOAT16, INT32, UINT8
 
 if TYPE_CHECKING:
     from ortwin.conformance.conform.whole import Maker
@@ -25,7 +25,7 @@ LARGER: Final = tuple(((m,), k, n) for k, m in zip((129, 255, 512, 513, 1000, 20
                       for n in (1, 17, 64, 130))  # fmt: skip
 
 MISTAKES: Final = (
-    *("a", "b", "scales", "zero", "groups", "bias", "range"),  # an operand's shape, or g_idx beyond the last block
+    *("a", "b", "scales", "zero", "groups", "bias", "range", "range"),  # an operand's shape, or g_idx of no block
     *("type", "level", "bits", "block_size"),
 )
 
@@ -42,60 +42,69 @@ def axes(few: bool) -> dict[str, tuple[Any, ...]]:
         "scales": ("matrix", "flat"),
         "bias": (False, True),
         "left_out": (*[False] * 7, True),
-        "broken": (*[""] * (2 * len(MISTAKES) if few else 1), *MISTAKES),
+        "broken": (*[""] * ((3 if few else 2) * len(MISTAKES)), *MISTAKES),
     }
 
 
 def operands(make: Maker) -> tuple[list[Operand | None], dict[str, AttributeValue]]:
-    """Inputs in their order, and attributes. Padding is random as the rest is."""
-    chosen, dtype, stream, broken = make.chosen, make.dtype, make.stream, make.broken
+    """Inputs in their order, and attributes. What a mistake is made in is there."""
+    chosen, dtype, broken = make.chosen, make.dtype, make.broken
     (batch, inner, columns), bits, block_size = chosen["sizes"], chosen["bits"], chosen["block_size"]
     blocks = -(-inner // block_size)
-    more = {name: int(broken == name) for name in MISTAKES}
-    a = make.drawn(dtype, (*batch, inner + more["a"]))
-    weights = (columns, blocks, block_size * bits // 8 + more["b"])
-    if chosen["left_out"]:
-        at = int(stream.integers(3))
-        weights = (*weights[:at], 0, *weights[at + 1 :])
-    row = -(-blocks * bits // 8)
-    zero_type, zero_shape = (dtype, blocks) if chosen["zero"] == "float" else (UINT8, row)
-    lines = (columns, zero_shape + more["zero"])
-    zero = make.drawn(zero_type, lines if chosen["zero"] != "flat" else (lines[0] * lines[1],), "bits")
-    if chosen["zero"] == "float":
-        zero = operand(_zero_points(make, bits, lines), dtype)
-    short = chosen["groups"] == "short"
-    indices = stream.integers(0, max(blocks, 1), (inner if short else blocks * block_size) + more["groups"])
-    if broken == "range" and inner:
-        indices[int(stream.integers(inner))] = stream.choice([-1, blocks])
-    if not short:
-        indices[inner:] = stream.choice([-1, 0, 2**31 - 1], len(indices) - inner)  # nobody looks there
-    spread = (columns, blocks + more["scales"])
-    other = FLOAT if dtype == FLOAT16 else FLOAT16
+    wrong = {name: int(broken == name) for name in MISTAKES}
+    scales = (columns, blocks + wrong["scales"])
     inputs = [
-        a,
-        make.drawn(UINT8, weights, "bits"),
+        make.drawn(dtype, (*batch, inner + wrong["a"])),
+        _weights(make, (columns, blocks, block_size * bits // 8 + wrong["b"])),
         make.scale(
-            dtype if broken != "type" else other, spread if chosen["scales"] == "matrix" else (spread[0] * spread[1],)
+            {0: dtype, 1: FLOAT if dtype == FLOAT16 else FLOAT16}[wrong["type"]],
+            scales if chosen["scales"] == "matrix" else (columns * scales[1],),
         ),
-        zero if chosen["zero"] != "none" else None,
-        operand(indices.astype(np.int32), INT32) if chosen["groups"] != "none" else None,
-        make.drawn(dtype, (columns + more["bias"],)) if chosen["bias"] else None,
+        _zero_points(make, columns, blocks, bits),
+        _groups(make, inner, blocks, block_size),
+        make.drawn(dtype, (columns + wrong["bias"],)) if chosen["bias"] or wrong["bias"] else None,
     ]
     attributes: dict[str, AttributeValue] = {
         "K": inner,
         "N": columns,
-        "bits": bits - more["bits"],
-        "block_size": block_size + 8 * more["block_size"],
+        "bits": bits - wrong["bits"],
+        "block_size": block_size + 8 * wrong["block_size"],
         "accuracy_level": chosen["level"] if broken != "level" else 5,
     }
     return inputs, attributes
 
 
-def _zero_points(make: Maker, bits: int, shape: tuple[int, ...]) -> Any:
-    """Float zero points among the numbers of so many bits, or of the special mixes any number now and then."""
+def _weights(make: Maker, shape: tuple[int, ...]) -> Operand:
+    """B, whose padding is random as the rest is, or without elements."""
+    if make.chosen["left_out"] and not make.broken:
+        at = int(make.stream.integers(3))
+        shape = (*shape[:at], 0, *shape[at + 1 :])
+    return make.drawn(UINT8, shape, "bits")
+
+
+def _zero_points(make: Maker, columns: int, blocks: int, bits: int) -> Operand | None:
+    """Float ones are among the numbers of so many bits, or of the special mixes any number now and then."""
+    form, wrong = make.chosen["zero"], int(make.broken == "zero")
+    if form != "float":
+        row = -(-blocks * bits // 8) + wrong
+        shape = (columns * row,) if form == "flat" else (columns, row)
+        return make.drawn(UINT8, shape, "bits") if form != "none" or wrong else None
+    shape = (columns, blocks + wrong)
     found = (make.stream.random(shape) * 2**bits).astype(np.float32).astype(values.numpy_type(make.dtype))
-    if make.mix in ("special", "rare") and make.dtype in FLOATS:
-        count = int(np.prod(shape, dtype=np.int64))
-        special = values.draw("special", make.dtype, count, (), make.stream).reshape(shape)
+    if make.mix in ("special", "rare"):
+        special = values.draw("special", make.dtype, found.size, (), make.stream).reshape(shape)
         found = np.where(make.stream.random(shape) < 0.1, special, found)
-    return found
+    return operand(found, make.dtype)
+
+
+def _groups(make: Maker, inner: int, blocks: int, block_size: int) -> Operand | None:
+    """Behind K, where nobody looks, some are of no block."""
+    form, wrong = make.chosen["groups"], make.broken in ("groups", "range")
+    if form == "none" and not wrong:
+        return None
+    length = (blocks * block_size if form == "padded" else inner) + (make.broken == "groups")
+    found = make.stream.integers(0, max(blocks, 1), length)
+    found[inner:] = make.stream.choice([-1, 0, 2**31 - 1], max(length - inner, 0))
+    if make.broken == "range" and inner:
+        found[int(make.stream.integers(inner))] = make.stream.choice([-1, blocks])
+    return operand(found.astype(np.int32), INT32)
