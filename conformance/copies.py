@@ -132,6 +132,7 @@ def provider_session(
         cpu_fallback=True,
         graph_optimization=level,
         report=report,
+        pack_bytes=None,
         session_options=quiet_options(),
         **{FOLDER_KEY: str(folder)},
     )

@@ -56,7 +56,7 @@ def test_a_model_in_its_quantised_forms(offline: Path, monkeypatch: pytest.Monke
     path = save(offline / "encoder.onnx", nodes, [value("x", shape=("N", 4))], outputs, initializers=[weights])
     monkeypatch.setattr(quantised, "fetch", lambda _: Path(path))
     monkeypatch.setattr(quantised, "ENCODER", PackagedModel("shelved", "1.0", "", "", {"N": 9}))
-    monkeypatch.setattr(quantised.host, "pin", lambda _: [])
+    monkeypatch.setattr("ortwin.conformance.bench.host.pin", lambda _: [])
     assert quantised.main(["--rounds", "5", "--json"]) == 0
     found = {form["name"]: form for form in json.loads(capsys.readouterr().out)["forms"]}
     assert list(found) == ["float32", "dynamic", "QOperator", "QDQ"]
