@@ -21,7 +21,14 @@ from builds import ROOT
 
 ABI_H = ROOT / "csrc" / "ort" / "abi.h"
 SILENT = {"ReleaseStatus", "ReleaseTensorTypeAndShapeInfo", "GetKeyValuePairs", "ReleaseKeyValuePairs"}
-VALUES = {"HardwareDevice_Type", "GetEpApi", "TensorTypeAndShape_HasShape", "CreateStatus", "GetErrorMessage"}
+VALUES = {
+    "HardwareDevice_Type",
+    "GetEpApi",
+    "TensorTypeAndShape_HasShape",
+    "CreateStatus",
+    "GetErrorCode",
+    "GetErrorMessage",
+}
 """Functions that return no status, and so can't refuse."""
 
 SOURCE = r"""

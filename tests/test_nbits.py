@@ -53,8 +53,9 @@ def seeded(*what: int) -> np.random.Generator:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("block_size", [16, 32, 64, 128, 256])
 def test_any_number_of_rows_has_the_bits_of_the_reference(level: int, bits: int, block_size: int) -> None:
-    """Every row of 17 once; then as many rows at a time as take each way through the kernels. K is a multiple of neither
-    a block nor a word, and there are more columns than a panel of one instruction set, and fewer than that of another."""
+    """Every row of 17 once; then as many rows at a time as take each way through the kernels. K is a multiple of
+    neither a block nor a word, and there are more columns than a panel of one instruction set, and fewer than that of
+    another."""
     rng = seeded(level, bits, block_size)
     p = problem(rng, 17, 3 * block_size + 13, 67, bits=bits, block_size=block_size, level=level)
     p = replace(p, zero_points=problem(rng, 1, p.a.shape[1], 67, bits=bits, block_size=block_size,
@@ -310,14 +311,9 @@ def test_operands_that_do_not_fit_are_declined_and_refused(p: Problem, changed: 
         fast.ort_session(proto, session_options=quiet())
     assert rule in str(caught.value) or type(caught.value).__module__.startswith("onnxruntime"), caught.value
     late = proto_of(p, (), unknown=True, **changed)
-    try:
-        session = fast.Session(late)
-    except UnsupportedError as error:
-        assert rule in str(error)
-        return
-    with pytest.raises(InputError, match=rule):
-        session.run(None, feeds_of(p, late))
-    with pytest.raises(InputError):
+    with pytest.raises((UnsupportedError, InputError), match=rule):
+        fast.Session(late).run(None, feeds_of(p, late))
+    with pytest.raises((UnsupportedError, InputError)):
         ref.Session(late).run(None, feeds_of(p, late))
 
 

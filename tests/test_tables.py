@@ -50,6 +50,16 @@ ROWS = [Row(op, version) for op, versions in VERSIONS.items() for version in ver
 BIASED_ROWS = [Row(op, version) for op, versions in BIASED.items() for version in versions]
 
 
+WITH_HALF = frozenset({1, 10})
+WITH_INTEGERS = WITH_HALF | {6, 7, 12, 13}  # modulo 2^32 or 2^64
+PRODUCTS = {
+    **{("", "MatMul", version): types for version, types in ((1, WITH_HALF), (9, WITH_INTEGERS))},
+    ("", "MatMul", 13): WITH_INTEGERS | {16},
+    **{("", "Gemm", version): WITH_HALF for version in (1, 6, 7)},
+    **{("", "Gemm", version): WITH_INTEGERS for version in (9, 11)},
+    ("", "Gemm", 13): WITH_INTEGERS | {16},
+}
+
 ONNX_ROWS = [row for row in ROWS if not row.domain]
 
 
@@ -66,7 +76,7 @@ def test_the_c_table_is_the_list_of_these_tests() -> None:
     assert len(default_library().ops()) == len(C_TABLE), "a row is there twice"
     rows = (*ROWS, *BIASED_ROWS)
     listed = {(row.domain, row.name, row.version): frozenset(dtypes(row.op, row.version)) for row in rows}
-    listed |= quantised.ROWS
+    listed |= quantised.ROWS | PRODUCTS
     assert {key: row.dtypes for key, row in C_TABLE.items()} == listed
 
 

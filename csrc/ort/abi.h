@@ -50,7 +50,7 @@ typedef struct OrtEpApi {
 
 typedef struct OrtApi {
     OrtStatus *(*CreateStatus)(int code, const char *message);
-    ABI_GAP(1, 2);
+    int (*GetErrorCode)(const OrtStatus *);
     const char *(*GetErrorMessage)(const OrtStatus *);
     ABI_GAP(3, 51);
     OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
@@ -178,6 +178,7 @@ struct OrtNodeFusionOptions {
 #define ABI_SIZE(type, size) _Static_assert(sizeof(type) == (size), "size of " #type)
 
 ABI_SLOT(OrtApi, CreateStatus, 0);
+ABI_SLOT(OrtApi, GetErrorCode, 1);
 ABI_SLOT(OrtApi, GetErrorMessage, 2);
 ABI_SLOT(OrtApi, GetTensorMutableData, 51);
 ABI_SLOT(OrtApi, CastTypeInfoToTensorInfo, 55);

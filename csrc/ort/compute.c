@@ -2,6 +2,7 @@
  * no memory of our own. */
 #include "ort/ep.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct ow_compute {
@@ -66,12 +67,12 @@ static OrtStatus *read_inputs(const run *r, size_t count) {
     return NULL;
 }
 
-/* The host could not provide an output: the same again, with the node. */
+/* The host could not provide an output: its code and words, after ours, which name the node. */
 static OrtStatus *no_output(const run *r, const ortwin_error *error) {
     const char *why = ORT(&r->host, api, GetErrorMessage, (r->failed));
-    ortwin_error both;
-    ow_fail(&both, ORTWIN_HOST_FAILED, "%.300s: %.200s", error->text, why ? why : "");
-    OrtStatus *status = ow_status(&r->host, ORTWIN_HOST_FAILED, &both);
+    char both[2 * sizeof error->text];
+    snprintf(both, sizeof both, "%s: %s", error->text, why ? why : "");
+    OrtStatus *status = ORT(&r->host, api, CreateStatus, (ORT(&r->host, api, GetErrorCode, (r->failed)), both));
     ORT(&r->host, api, ReleaseStatus, (r->failed));
     return status;
 }
