@@ -130,7 +130,7 @@ def _whole_case(domain: str, name: str, version: int, dtype: int) -> Iterator[tu
                "MatMulInteger": [INT32], "QLinearMatMul": [dtype], "MatMul": [dtype],
                "Gemm": [dtype]}.get(name, [FLOAT])  # fmt: skip
     outs = [onnx.helper.make_tensor_value_info(f"y{k}", result, None) for k, result in enumerate(results)]
-    attributes = {"transB": 1, "alpha": -3.0, "beta": 5.0} if name == "Gemm" else {}
+    attributes: dict[str, Any] = {"transB": 1, "alpha": -3.0, "beta": 5.0} if name == "Gemm" else {}
     node = onnx.helper.make_node(name, list(feeds), [out.name for out in outs], domain=domain, **attributes)
     graph = onnx.helper.make_graph([node], "g", infos, outs)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)], ir_version=10)
