@@ -12,17 +12,20 @@
 
 enum {
     OW_SUM_BLOCK = 256,       /* C6: part of what is computed, not a size to be tuned */
-    OW_FLOAT_STREAM_ROWS = 4, /* left rows that a stream takes, at most */
+    OW_FLOAT_STREAM_ROWS = 8, /* left rows that a stream takes, at most */
     OW_FLOAT_PANEL_MAX = 32   /* columns of a panel, at most */
 };
 
 /* What becomes of totals: y = alpha * total, and where there is a C y = that + beta * c, each operation rounded once, and
  * once to the type of y; a NaN is canonical (C3). */
 typedef struct ow_float_finish {
-    int32_t dtype; /* of c and y */
+    int32_t dtype; /* of C and y */
     float alpha, beta;
-    const void *c; /* of the first column; NULL for none */
-    int c_is_one;  /* whether it serves all columns */
+    size_t rows, columns;
+    const void *c;          /* of the first result; NULL for none */
+    size_t c_row, c_column; /* elements to the next row's; 0 where one serves all columns, else 1 */
+    void *y;
+    size_t y_row;
 } ow_float_finish;
 
 typedef struct ow_float_products {
@@ -43,7 +46,7 @@ typedef struct ow_float_products {
      * sums: scratch of the size of totals, both whole panels wide. */
     void (*stream)(const void *left, size_t left_stride, size_t rows, const void *b, int32_t dtype, size_t b_stride,
                    size_t columns, size_t k, int first, float *sums, float *totals, size_t totals_stride);
-    void (*finish)(const float *totals, size_t columns, const ow_float_finish *finish, void *y);
+    void (*finish)(const float *totals, size_t totals_stride, const ow_float_finish *finish);
 } ow_float_products;
 
 #endif

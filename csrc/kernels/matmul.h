@@ -24,6 +24,11 @@ INLINED vf left_at(const unsigned char *a, size_t i) {
     return vf_set(v);
 }
 
+/* Packed ahead, B lies in the order in which it is multiplied: so this many bytes before its turn it is asked for, from
+ * the second-level cache. Behind its end nothing is read. */
+enum { AHEAD = 16384 };
+INLINED void fetch(const float *p, size_t bytes) { __builtin_prefetch((const void *)((uintptr_t)p + bytes), 0, 2); }
+
 /* Total of a vector's columns after a block: C6. */
 INLINED void add_block(float *total, vf block, int first) {
     vf_store(bytes_at(total), first ? block : vf_add(vf_load(bytes_of(total)), block));
@@ -39,6 +44,9 @@ INLINED void float_tile(const unsigned char *a, size_t stride, const float *pane
             s[r][j] = vf_set(0.0f);
     for (size_t i = 0; i < k; i++) {
         vf b[4 * F_VECTORS];
+        if (count == 1)
+            for (size_t at = 0; at < F_PANEL * sizeof(float); at += 64)
+                fetch(panels + i * F_PANEL, AHEAD + at);
 #pragma GCC unroll 32
         for (size_t j = 0; j < count * F_VECTORS; j++)
             b[j] = vf_load(bytes_of(panels + j / F_VECTORS * panel_size + i * F_PANEL + j % F_VECTORS * WIDTH));
@@ -165,8 +173,8 @@ typedef struct passage {
 INLINED void stream_tile(int32_t dtype, const unsigned char *a, size_t stride, const unsigned char *b, size_t b_stride,
                          size_t k, size_t columns, const passage *p, size_t at, const size_t rows,
                          const size_t vectors) {
-    vf s[4][8];
-#pragma GCC unroll 4
+    vf s[OW_FLOAT_STREAM_ROWS][4];
+#pragma GCC unroll 8
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; j++)
@@ -177,12 +185,12 @@ INLINED void stream_tile(int32_t dtype, const unsigned char *a, size_t stride, c
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; j++) {
             vf v = load_up_to(dtype, row + j * WIDTH * size_of(dtype), columns - j * WIDTH);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (size_t r = 0; r < rows; r++)
                 s[r][j] = vf_fma(left_at(a, r * stride + i), v, s[r][j]);
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; j++)
@@ -214,7 +222,11 @@ INLINED void stream_as(int32_t dtype, const unsigned char *a, size_t stride, siz
     case 1: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 1, 4); break;
     case 2: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 2, 4); break;
     case 3: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 3, 2); break;
-    default: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 4, 2); break;
+    case 4: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 4, 2); break;
+    case 5: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 5, 2); break;
+    case 6: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 6, 2); break;
+    case 7: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 7, F_ROWS > 6 ? 2 : 1); break;
+    default: stream_block_rows(dtype, a, stride, b, b_stride, columns, k, p, 8, F_ROWS > 6 ? 2 : 1); break;
     }
 }
 
@@ -228,9 +240,14 @@ static void stream_float(const void *a, size_t stride, size_t rows, const void *
 
 /* Up to WIDTH rows of up to WIDTH elements each, read and turned: v[j] has element j of every row. */
 INLINED void load_turned(int32_t dtype, const unsigned char *x, size_t stride, size_t rows, size_t n, vf *v) {
+    float part[WIDTH * WIDTH];
+    if (dtype == OW_F32 && rows >= WIDTH && n >= WIDTH) {
+        vf_load_turned(x, stride * sizeof(float), v);
+        return;
+    }
     for (size_t r = 0; r < WIDTH; r++)
-        v[r] = load_up_to(dtype, x + r * stride * size_of(dtype), r < rows ? n : 0);
-    vf_transpose(v);
+        vf_store(bytes_at(part + r * WIDTH), load_up_to(dtype, x + r * stride * size_of(dtype), r < rows ? n : 0));
+    vf_load_turned(bytes_of(part), WIDTH * sizeof(float), v);
 }
 
 INLINED void pack_turned(int32_t dtype, const unsigned char *b, size_t stride, size_t k, size_t columns, float *panels,
@@ -295,25 +312,28 @@ static void widen_float(const void *a, int32_t dtype, size_t stride, int transpo
 
 /* ---- what becomes of totals ---- */
 
-INLINED void finish_as(int32_t dtype, const float *totals, size_t columns, const ow_float_finish *f, unsigned char *y) {
-    const unsigned char *row = f->c;
-    float one = 0.0f;
-    if (row && f->c_is_one) {
-        float lanes[WIDTH];
-        vf_store(bytes_at(lanes), load_part_as(dtype, row, 1));
-        one = lanes[0];
-    }
-    for (size_t i = 0; i < columns; i += WIDTH) {
-        vf t = vf_mul(vf_set(f->alpha), vf_load(bytes_of(totals + i))); /* by 1 changes nothing but a NaN */
-        if (row)
-            t = vf_add(t, vf_mul(vf_set(f->beta),
-                                 f->c_is_one ? vf_set(one) : load_up_to(dtype, row + i * size_of(dtype), columns - i)));
-        store_up_to(dtype, y + i * size_of(dtype), or_nan(t, t, t), columns - i);
+INLINED void finish_as(int32_t dtype, const float *totals, size_t stride, const ow_float_finish *f) {
+    const size_t size = size_of(dtype);
+    const vf alpha = vf_set(f->alpha), beta = vf_set(f->beta);
+    const unsigned char *c = f->c;
+    unsigned char *y = f->y;
+    for (size_t r = 0; r < f->rows; r++, totals += stride, y += f->y_row * size) {
+        float one[WIDTH] = {0.0f}; /* of C, where it serves all columns */
+        if (c && !f->c_column)
+            vf_store(bytes_at(one), load_part_as(dtype, c, 1));
+        for (size_t i = 0; i < f->columns; i += WIDTH) {
+            size_t rest = f->columns - i;
+            vf t = vf_mul(alpha, vf_load(bytes_of(totals + i))); /* by 1 changes nothing but a NaN */
+            if (c)
+                t = vf_add(t, vf_mul(beta, f->c_column ? load_up_to(dtype, c + i * size, rest) : vf_set(one[0])));
+            store_up_to(dtype, y + i * size, or_nan(t, t, t), rest);
+        }
+        c = c ? c + f->c_row * size : NULL;
     }
 }
 
-static void finish_float(const float *totals, size_t columns, const ow_float_finish *f, void *y) {
-    BY_TYPE(f->dtype, finish_as, totals, columns, f, y)
+static void finish_float(const float *totals, size_t stride, const ow_float_finish *f) {
+    BY_TYPE(f->dtype, finish_as, totals, stride, f)
 }
 
 static const ow_float_products float_products = {

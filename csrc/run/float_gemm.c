@@ -41,12 +41,18 @@ static void finish(const job *j, size_t row, size_t rows, size_t from, size_t co
                    size_t totals_stride) {
     const ow_gemm *g = j->g;
     const size_t size = ow_item_size(g->dtype);
-    ow_float_finish f = {.dtype = g->dtype, .alpha = g->alpha, .beta = g->beta, .c_is_one = g->c_column == 0};
-    for (size_t r = 0; r < rows; r++, totals += totals_stride) {
-        size_t m = j->first + row + r;
-        f.c = g->c ? g->c + (m * g->c_row + from * g->c_column) * size : NULL;
-        j->kernels->finish(totals, columns, &f, g->y + (m * g->columns + from) * size);
-    }
+    const size_t m = j->first + row;
+    const ow_float_finish f = {.dtype = g->dtype,
+                               .alpha = g->alpha,
+                               .beta = g->beta,
+                               .rows = rows,
+                               .columns = columns,
+                               .c = g->c ? g->c + (m * g->c_row + from * g->c_column) * size : NULL,
+                               .c_row = g->c_row,
+                               .c_column = g->c_column,
+                               .y = g->y + (m * g->columns + from) * size,
+                               .y_row = g->columns};
+    j->kernels->finish(totals, totals_stride, &f);
 }
 
 static size_t least_of(size_t m, size_t n) { return m < n ? m : n; }
@@ -111,6 +117,8 @@ static int run_tile(const void *user, size_t row, size_t rows, size_t from, size
     size_t width = is_streamed(j) ? STREAM_COLUMNS : BLOCK_COLUMNS, packed = 0;
     if (j->panels)
         width = rows <= FEW_ROWS ? FEW_PANELS * panel : panel;
+    else if (j->g->b_transposed && rows <= FEW_ROWS)
+        width = 2 * panel; /* read once, and used at once */
     width = least_of(width, whole);
     if (is_streamed(j))
         packed = rows * width; /* the sums on their way */

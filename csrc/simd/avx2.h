@@ -124,22 +124,19 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return s;
 }
 
-static inline void vf_transpose(vf *r) {
-    vf t[8];
-    for (int k = 0; k < 4; k++) { /* pairs of rows */
-        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
-        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
-    }
-    for (int k = 0; k < 8; k += 4) { /* fours of them: columns j and j + 4 */
-        r[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
-        r[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xee);
-        r[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
-        r[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xee);
-    }
-    for (int k = 0; k < 4; k++) {
-        vf low = r[k], high = r[k + 4];
-        r[k] = _mm256_permute2f128_ps(low, high, 0x20);
-        r[k + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+/* Quarters of rows are put side by side as they are loaded, rows i and i + 4 in z[i]; then each four are turned. */
+static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 2; q++, v += 4) {
+        vf z[4];
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; i++)
+            z[i] = _mm256_loadu2_m128((const void *)(p + (i + 4) * stride + q * 16),
+                                      (const void *)(p + i * stride + q * 16));
+        vf a = _mm256_unpacklo_ps(z[0], z[1]), b = _mm256_unpackhi_ps(z[0], z[1]);
+        vf c = _mm256_unpacklo_ps(z[2], z[3]), d = _mm256_unpackhi_ps(z[2], z[3]);
+        v[0] = _mm256_shuffle_ps(a, c, 0x44), v[1] = _mm256_shuffle_ps(a, c, 0xee);
+        v[2] = _mm256_shuffle_ps(b, d, 0x44), v[3] = _mm256_shuffle_ps(b, d, 0xee);
     }
 }
 

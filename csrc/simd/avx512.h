@@ -98,32 +98,24 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
                         vf_entry_32(t->columns[6], i), vf_entry_32(t->columns[7], i)};
 }
 
-static inline void vf_transpose(vf *r) {
-    vf t[16];
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) { /* pairs of rows */
-        t[2 * k] = _mm512_unpacklo_ps(r[2 * k], r[2 * k + 1]);
-        t[2 * k + 1] = _mm512_unpackhi_ps(r[2 * k], r[2 * k + 1]);
-    }
+/* Quarters of rows are put side by side as they are loaded, rows i and i + 4 and so on in z[i]; then each four are turned. */
+static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
 #pragma GCC unroll 4
-    for (int k = 0; k < 16; k += 4) { /* fours: r[k + j] has columns j, j + 4, j + 8, j + 12 of rows k to k + 3 */
-        r[k] = _mm512_shuffle_ps(t[k], t[k + 2], 0x44);
-        r[k + 1] = _mm512_shuffle_ps(t[k], t[k + 2], 0xee);
-        r[k + 2] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0x44);
-        r[k + 3] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0xee);
-    }
+    for (size_t q = 0; q < 4; q++, v += 4) {
+        vf z[4];
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) { /* quarters of a vector */
-        vf a = _mm512_shuffle_f32x4(r[j], r[j + 4], 0x44), b = _mm512_shuffle_f32x4(r[j], r[j + 4], 0xee);
-        vf c = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0x44), d = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0xee);
-        t[j] = _mm512_shuffle_f32x4(a, c, 0x88);
-        t[j + 4] = _mm512_shuffle_f32x4(a, c, 0xdd);
-        t[j + 8] = _mm512_shuffle_f32x4(b, d, 0x88);
-        t[j + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+        for (size_t i = 0; i < 4; i++) {
+            const unsigned char *x = p + i * stride + q * 16;
+            z[i] = _mm512_castps128_ps512(_mm_loadu_ps((const void *)x));
+            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 4 * stride)), 1);
+            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 8 * stride)), 2);
+            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 12 * stride)), 3);
+        }
+        vf a = _mm512_unpacklo_ps(z[0], z[1]), b = _mm512_unpackhi_ps(z[0], z[1]);
+        vf c = _mm512_unpacklo_ps(z[2], z[3]), d = _mm512_unpackhi_ps(z[2], z[3]);
+        v[0] = _mm512_shuffle_ps(a, c, 0x44), v[1] = _mm512_shuffle_ps(a, c, 0xee);
+        v[2] = _mm512_shuffle_ps(b, d, 0x44), v[3] = _mm512_shuffle_ps(b, d, 0xee);
     }
-#pragma GCC unroll 16
-    for (int k = 0; k < 16; k++)
-        r[k] = t[k];
 }
 
 static inline vf vf_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }

@@ -124,8 +124,11 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
 }
 
-/* A matrix of WIDTH rows and columns, turned. */
-static inline void vf_transpose(vf *rows) { (void)rows; }
+/* WIDTH rows of WIDTH numbers, stride bytes apart, turned: v[j] has number j of every row. */
+static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
+    (void)stride;
+    v[0] = vf_load(p);
+}
 
 static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }
 /* a * 2^floor(n) rounded once, for finite a and |n| <= 250. In two steps, of which the first is exact: so the result
