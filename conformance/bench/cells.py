@@ -110,6 +110,37 @@ def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Cell:
     return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph), {"a": a}, 1, False)
 
 
+NBITS: Final = {"bits": 4, "block_size": 32, "accuracy_level": 0, "zero_points": 0}
+"""What a cell of MatMulNBits can be told, and what holds otherwise. zero_points: 1 for packed ones, else none."""
+
+
+def nbits(m: int, k: int, n: int, settings: dict[str, int], dtype: str = "float32") -> Cell:
+    """com.microsoft MatMulNBits: A[M, K] times constant weights of a few bits, with random scales around 1 / 2^bits."""
+    told = NBITS | settings
+    bits, block_size = told["bits"], told["block_size"]
+    blocks, rng = -(-k // block_size), np.random.default_rng(1)
+    a = _normal((m, k), dtype, 0)
+    constants = {
+        "b": rng.integers(0, 256, (n, blocks, block_size * bits // 8), np.uint8),
+        "scales": ((rng.random((n, blocks)) + 0.5) / 2**bits).astype(a.dtype),
+    }
+    if told["zero_points"]:
+        constants["zero_points"] = rng.integers(0, 256, (n, -(-blocks * bits // 8)), np.uint8)
+    kind = oh.np_dtype_to_tensor_dtype(a.dtype)
+    attributes = {"K": k, "N": n, **{key: value for key, value in told.items() if key != "zero_points"}}
+    node = oh.make_node("MatMulNBits", ["a", *constants], ["y"], name="node", domain="com.microsoft", **attributes)
+    graph = oh.make_graph(
+        [node],
+        "cell",
+        [oh.make_tensor_value_info("a", kind, [m, k])],
+        [oh.make_tensor_value_info("y", kind, [m, n])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    zeros = " zero points" if told["zero_points"] else ""
+    how = f"{bits} bits by {block_size} level {told['accuracy_level']}{zeros}"
+    return Cell(f"MatMulNBits {dtype} {m}x{k}x{n} {how}", _bytes(graph), {"a": a}, 1, False)
+
+
 def whole(path: str, dims: dict[str, int], seed: int) -> Cell:
     """A model of the user's with inputs from the seed."""
     feeds = make_feeds(read_model(path), {}, dims, seed).arrays

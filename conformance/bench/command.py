@@ -41,6 +41,13 @@ def add_parser(commands: Any) -> None:
         "--chain", action="append", default=[], metavar="OPS:COUNT:SIZE", help="e.g. Relu:100:8, Abs+Neg:10:4Ki"
     )
     parser.add_argument("--matmul", action="append", default=[], metavar="MxKxN", help="A[M,K] times a constant B[K,N]")
+    parser.add_argument(
+        "--nbits",
+        action="append",
+        default=[],
+        metavar="MxKxN[@SETTING=N]",
+        help=f"MatMulNBits with constant weights; settings: {', '.join(f'{k}={v}' for k, v in cells.NBITS.items())}",
+    )
     parser.add_argument("--model", action="append", default=[], metavar="PATH", help="a whole model, as written")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="a symbolic dimension of --model")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PATH", help="another plugin, ours or not")
@@ -143,6 +150,10 @@ def choose_cells(arguments: argparse.Namespace) -> list[cells.Cell]:
     for text in arguments.matmul:
         m, k, n = (_count(part, "--matmul") for part in _parts(text, "x", 3, "--matmul"))
         chosen += [cells.matmul(m, k, n, dtype) for dtype in dtypes]
+    for text in arguments.nbits:
+        sizes_of, *settings = text.split("@")
+        m, k, n = (_count(part, "--nbits") for part in _parts(sizes_of, "x", 3, "--nbits"))
+        chosen += [cells.nbits(m, k, n, _settings(settings), dtype) for dtype in dtypes]
     chosen += [cells.whole(path, dims, seed=0) for path in arguments.model]
     if chosen:  # asked for by name: the standard grid is not meant as well
         return chosen
@@ -154,6 +165,17 @@ def _ops(text: str, separator: str) -> list[str]:
     for op in ops:
         cells.make_node(op, ["x"], ["y"], "")  # InputError if it can't be made
     return ops
+
+
+def _settings(texts: Sequence[str]) -> dict[str, int]:
+    """Of --nbits. InputError for one that there is not."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, value = _pair(text, "--nbits")
+        if name not in cells.NBITS or not value.isdecimal():
+            raise InputError(f"--nbits: '{text}' is not one of {', '.join(f'{key}=N' for key in cells.NBITS)}")
+        found[name] = int(value)
+    return found
 
 
 def _count(text: str, option: str) -> int:
