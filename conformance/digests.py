@@ -49,6 +49,13 @@ ATTRIBUTES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
 domain if that is not ai.onnx."""
 
 
+WHOLE_ATTRIBUTES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    "Gemm": ({"transB": 1, "alpha": -3.0, "beta": 5.0},),
+    "MatMulNBits": tuple({"K": 40, "N": 20, "block_size": 16, "accuracy_level": level} for level in (0, 4)),
+}
+"""Attributes of ops that are not elementwise, the first being those of the case without any in its name."""
+
+
 def random_bytes(name: str, size: int) -> bytes:
     """Bytes that depend on the name only."""
     return hashlib.shake_256(name.encode()).digest(size)
@@ -110,6 +117,14 @@ def _operands(domain: str, name: str, version: int, dtype: int) -> dict[str, Arr
         return {"x": x, "scale": scale}
     if name == "DynamicQuantizeLinear":
         return {"x": np.nan_to_num(x, nan=1.0, posinf=1e30, neginf=-1e30).clip(-1e30, 1e30)}
+    if name == "MatMulNBits":
+        finite, weights = np.linspace(-3.0, 5.0, 920).astype(x.dtype).reshape(23, 40), operand(UINT8)
+        return {
+            "a": np.concatenate([finite, np.resize(x, (1, 40))]),
+            "b": np.resize(weights, (20, 3, 8)),
+            "s": np.linspace(0.001, 0.03, 60).astype(x.dtype),
+            "z": np.resize(weights[::-1], (20, 2)),
+        }
     a, b = np.resize(x, (24, 40)), np.resize(operand(INT8), (40, 20))
     scales, zeros = np.linspace(0.001, 0.03, 20, dtype=np.float32), np.resize(operand(INT8), 20)
     zero = a[0, :1].reshape(())
@@ -123,19 +138,25 @@ def _operands(domain: str, name: str, version: int, dtype: int) -> dict[str, Arr
     return {"a": finite, "b": b, "bs": scales, "bz": zeros, "bias": scales}
 
 
-def _whole_case(domain: str, name: str, version: int, dtype: int) -> Iterator[tuple[str, str]]:
+def _whole_case(
+    domain: str, name: str, version: int, dtype: int, attributes: dict[str, Any], usual: bool
+) -> Iterator[tuple[str, str]]:
+    """usual: the attributes are not named."""
     feeds = _operands(domain, name, version, dtype)
     infos = [onnx.helper.make_tensor_value_info(key, dtype_number(v.dtype), v.shape) for key, v in feeds.items()]
     results = {"QuantizeLinear": [UINT8], "DequantizeLinear": [FLOAT], "DynamicQuantizeLinear": [UINT8, FLOAT, UINT8],
-               "MatMulInteger": [INT32], "QLinearMatMul": [dtype], "MatMul": [dtype],
-               "Gemm": [dtype]}.get(name, [FLOAT])  # fmt: skip
+               "MatMulInteger": [INT32], "QLinearMatMul": [dtype],
+               "MatMulNBits": [dtype], "MatMul": [dtype], "Gemm": [dtype]}.get(name, [FLOAT])  # fmt: skip
     outs = [onnx.helper.make_tensor_value_info(f"y{k}", result, None) for k, result in enumerate(results)]
-    attributes = {"transB": 1, "alpha": -3.0, "beta": 5.0} if name == "Gemm" else {}
     node = onnx.helper.make_node(name, list(feeds), [out.name for out in outs], domain=domain, **attributes)
     graph = onnx.helper.make_graph([node], "g", infos, outs)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)], ir_version=10)
     made = ref.Session(model).run(None, feeds)
-    yield f"{domain or 'ai.onnx'}.{name}-{version},{dtype_name(dtype)}", digest(b"".join(y.tobytes() for y in made))
+    given = "" if usual else "".join(f",{key}={value}" for key, value in attributes.items())
+    yield (
+        f"{domain or 'ai.onnx'}.{name}-{version},{dtype_name(dtype)}{given}",
+        digest(b"".join(y.tobytes() for y in made)),
+    )
 
 
 def op_cases() -> Iterator[tuple[str, str]]:
@@ -143,7 +164,8 @@ def op_cases() -> Iterator[tuple[str, str]]:
     for (domain, name), op in sorted(OPS.items()):
         for version, dtypes in sorted(op.dtypes.items()):
             for dtype in sorted(dtypes) if not op.elementwise else ():
-                yield from _whole_case(domain, name, version, dtype)
+                for k, whole in enumerate(WHOLE_ATTRIBUTES.get(name, ({},))):
+                    yield from _whole_case(domain, name, version, dtype, whole, k == 0)
             for attributes in ({}, *ATTRIBUTES.get(f"{domain}.{name}" if domain else name, ())):
                 for dtype in sorted(dtypes) if op.elementwise else ():
                     yield from _op_case(domain, name, version, dtype, attributes)

@@ -40,7 +40,7 @@ class Problem:
         return [self.a, self.b, self.scales, self.zero_points, self.groups, self.bias]
 
     @property
-    def attributes(self) -> dict[str, int]:
+    def attributes(self) -> dict[str, Any]:
         """As the node has them."""
         return {
             "K": self.a.shape[-1],
@@ -113,8 +113,8 @@ class Problem:
             return 0.0, math.nan
         sa = nearest(Fraction(max(map(abs, a))) / 127)
         qa = [0 if sa == 0.0 else max(-127, min(127, round(Fraction(nearest(Fraction(x) / Fraction(sa)))))) for x in a]
-        d = sum((x * (q - (zero or 0)) for x, (q, zero, _) in zip(qa, w, strict=True)), Fraction(0))
-        return nearest(d), mul(sa, w[0][2])
+        d = sum((x * (q - (zero or 0)) for x, (q, zero, _) in zip(qa, w, strict=True)), start=Fraction(0))
+        return nearest(Fraction(d)), mul(sa, w[0][2])
 
     def expected(self) -> Array:
         """The result, to the bit."""

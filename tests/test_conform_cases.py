@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortwin.conformance.conform import values
+from ortwin.conformance.conform import values, whole
 from ortwin.conformance.conform.case import Case, CaseError, Operand, op_text, parse
-from ortwin.conformance.conform.generate import CONTRIBUTED, LEVELS, Generator, Recipe, covering, rules
+from ortwin.conformance.conform.cover import covering, each
+from ortwin.conformance.conform.generate import CONTRIBUTED, LEVELS, Generator, Recipe, rules
 from ortwin.conformance.conform.generate import settings as of_rules
+from ortwin.ref import InputError, Session, UnsupportedError
 from ortwin.ref.ops import OPS, Op
 from ortwin.ref.tensor import BYTE_SIZED, FLOAT, dtype_name, item_size
 
@@ -32,7 +34,7 @@ def by_type(op: Op, level: str) -> dict[int, list[Recipe]]:
         chosen = {FLOAT, 3, 10, 14}
         op = Op(op.name, {version: dtypes & chosen for version, dtypes in op.dtypes.items()}, op.make, op.domain)
     for recipe in Generator(0, level, {("", ""): op}).recipes(name(op)):
-        if recipe.dtype in op.dtypes[recipe.version]:
+        if isinstance(recipe, Recipe) and recipe.dtype in op.dtypes[recipe.version]:
             found[recipe.dtype].append(recipe)
     return found
 
@@ -80,12 +82,21 @@ def test_a_count_beyond_the_level_draws_more() -> None:
 @given(st.lists(st.integers(1, 6), min_size=3, max_size=6), st.integers(0, 3), st.booleans())
 @settings(max_examples=50, deadline=None)
 def test_covering_has_every_pair(sizes: list[int], seed: int, apart: bool) -> None:
-    rows = covering(tuple(sizes), seed, (0, 1) if apart else ())
+    rows = covering(tuple(sizes), seed, ((0, 1),) if apart else ())
     for a, b in itertools.combinations(range(len(sizes)), 2):
         found = {(row[a], row[b]) for row in rows}
         assert found == set(itertools.product(range(sizes[a]), range(sizes[b]))) or (apart and (a, b) == (0, 1))
     most = sorted(sizes)[-2:]
     assert len(rows) <= most[0] * most[1] + sum(a * b for a, b in itertools.combinations(sizes, 2))
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=8), st.integers(0, 3), st.integers(0, 12))
+@settings(max_examples=50, deadline=None)
+def test_each_has_every_value(sizes: list[int], seed: int, least: int) -> None:
+    rows = each(tuple(sizes), seed, least)
+    assert len(rows) == max(*sizes, least)
+    for axis, size in enumerate(sizes):
+        assert {row[axis] for row in rows} == set(range(size))
 
 
 @LEVEL
@@ -115,6 +126,100 @@ def test_every_version_and_type_on_every_axis(op: Op, level: str) -> None:
             large = [r for r in recipes if int(np.prod(r.shape)) >= length - 8]
             assert {recipe.threads for recipe in large} >= set(axes.threads[-1:] if axes.few else axes.threads)
     assert seen == (table if level == "quick" else {row for row in table if row[1] in (FLOAT, 3, 10, 14)})
+
+
+WHOLE = [op for op in OPS.values() if not op.elementwise]
+
+
+def sizes_of(cases: list[Case]) -> set[tuple[tuple[int, ...] | None, ...]]:
+    """The shapes of the operands of each."""
+    return {tuple(None if item is None else item.shape for item in case.inputs) for case in cases}
+
+
+@pytest.mark.parametrize("op", WHOLE, ids=lambda op: op.name)
+def test_every_version_and_type_of_the_others(op: Op) -> None:
+    """Each way to call them, and most of the cases are computed."""
+    cases = [case for _, case in QUICK.cases(name(op))]
+    table = {(v, dtype) for v, dtypes in op.dtypes.items() for dtype in dtypes if dtype in BYTE_SIZED}
+    assert {(case.version, case.x.dtype) for case in cases} >= table
+    for dtype in {dtype for _, dtype in table}:
+        own = [case for case in cases if case.x.dtype == dtype]
+        assert len(own) >= whole.LEAST
+        for seen in (
+            {case.offset for case in own if case.inputs[0]},
+            {case.threads for case in own},
+            {case.shaped for case in own},
+            {case.constant for case in own} if len(own[0].inputs) > 1 else {0, 1},
+        ):
+            assert len(seen) > 1
+    recipes = [recipe for recipe in QUICK.recipes(name(op)) if isinstance(recipe, whole.Recipe) and recipe.choice]
+    assert {recipe.chosen["mix"] for recipe in recipes} == set(whole.MIXES)
+    more = QUICK.case(name(op), len(recipes) + 1000)
+    assert more.text == QUICK.case(name(op), len(recipes) + 1000).text
+
+
+@pytest.mark.parametrize("op", sorted(whole.PRODUCTS))
+def test_products_of_all_shapes(op: str) -> None:
+    (row,) = (row for row in WHOLE if row.name == op)
+    for level in ("quick", "full"):
+        sizes = whole.shapes(level == "quick")
+        assert {at.m for at in sizes if not at.vectors} >= set(range(18))
+        assert {at.k for at in sizes} >= {0, 1, 15, 16, 17, 31, 33, 255, 256, 257, 513}
+        assert {at.n for at in sizes} >= {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33}
+        assert {at.vectors for at in sizes} == {"", "a", "b", "ab"}
+        assert {(bool(at.a_batch), bool(at.b_batch)) for at in sizes} == set(itertools.product((False, True), repeat=2))
+    assert {at.k for at in whole.shapes(False)} >= {512, 4096}
+    shapes = {case.inputs[0].shape for _, case in QUICK.cases(name(row)) if case.inputs[0]}
+    assert len(shapes) > 20
+
+
+def test_forms_of_zero_points_scales_and_biases() -> None:
+    gemm = [case for _, case in QUICK.cases("Gemm")]
+    turns = {(dict(case.attributes).get("transA"), dict(case.attributes).get("transB")) for case in gemm}
+    assert turns >= set(itertools.product((0, 1), (0, 1)))
+    assert {len(case.inputs) for case in gemm if case.version >= 11} == {2, 3}
+    biases = {case.inputs[2].shape for case in gemm if len(case.inputs) > 2 and case.inputs[2]}
+    assert biases >= {(), (1,)}
+    assert {len(shape) for shape in biases} == {0, 1, 2}
+    assert any(shape[0] > 1 and shape[1] == 1 for shape in biases if len(shape) == 2)
+    assert any(shape[0] == 1 and shape[1] > 1 for shape in biases if len(shape) == 2)
+    betas = [value for case in gemm for key, value in case.attributes if key == "beta" and isinstance(value, float)]
+    assert {bool(np.signbit(beta)) for beta in betas if beta == 0} == {False, True}
+    ranks: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for op, a, b in (("MatMulInteger", 2, 3), ("QLinearMatMul", 2, 5)):
+        for shapes, position in itertools.product(sizes_of([case for _, case in QUICK.cases(op)]), (a, b)):
+            shape = shapes[position] if position < len(shapes) else None
+            if shape is not None:
+                ranks[op, position].add(len(shape))
+    assert all(found >= {0, 1, 2} for found in ranks.values())
+    assert max(max(found) for found in ranks.values()) > 2, "no zero point is of a batch"
+    both = {(case.x.dtype, item.dtype) for _, case in QUICK.cases("MatMulInteger") if (item := case.inputs[1])}
+    assert both == set(itertools.product((2, 3), (2, 3)))
+
+
+def test_operands_and_mistakes_of_weights_of_a_few_bits() -> None:
+    """Every form of every operand at every level is computed in some case; every rule is broken in some."""
+    computed, refused = [], []
+    for _, case in QUICK.cases("com.microsoft.MatMulNBits"):
+        try:
+            Session(case.model()).run(None, case.feeds)
+            computed.append(case)
+        except (UnsupportedError, InputError) as error:
+            refused.append(str(error))
+    present = {tuple(item is not None for item in (*case.inputs, None, None, None)[3:6]) for case in computed}
+    assert present == set(itertools.product((False, True), repeat=3))
+    attributes = [dict(case.attributes) for case in computed]
+    assert {(a["bits"], a["accuracy_level"] == 4) for a in attributes} == set(
+        itertools.product((2, 4, 8), (False, True))
+    )
+    assert {a["block_size"] for a in attributes} == {16, 32, 64, 128}
+    zeros = {(item.dtype == case.x.dtype, len(item.shape)) for case in computed if (item := (*case.inputs, None)[3])}
+    assert zeros == {(False, 1), (False, 2), (True, 2)}
+    assert {0 in case.inputs[1].shape for case in computed if case.inputs[1]} == {False, True}
+    rules = ("A has shape", "input B", "input scales", "input zero_points", "input g_idx", "input bias", "g_idx is",
+             "is float16, not", "accuracy_level is", "bits is", "block_size is")  # fmt: skip
+    for rule in rules:
+        assert any(rule in text for text in refused), rule
 
 
 def test_lengths_ranks_and_offsets_of_the_levels() -> None:
@@ -165,7 +270,11 @@ def test_operands_after_the_first_are_given_and_left_out() -> None:
 
 @pytest.mark.parametrize("dtype", sorted(BYTE_SIZED), ids=dtype_name)
 def test_every_special_value_in_every_lane(dtype: int) -> None:
-    recipes = [(k, r) for k, r in enumerate(QUICK.recipes("Identity")) if r.kind == "lanes" and r.dtype == dtype]
+    recipes = [
+        (k, r)
+        for k, r in enumerate(QUICK.recipes("Identity"))
+        if isinstance(r, Recipe) and r.kind == "lanes" and r.dtype == dtype
+    ]
     lanes = max(16, 64 // item_size(dtype)) if item_size(dtype) < 16 else 4
     for index, _ in recipes:
         x = QUICK.case("Identity", index).x
@@ -269,6 +378,7 @@ ATTRIBUTES = st.tuples(
         offset=st.integers(0, 63),
         in_place=st.booleans(),
         threads=st.integers(1, 1024),
+        shaped=st.booleans(),
     )
 )
 @settings(max_examples=200, deadline=None)

@@ -84,7 +84,7 @@ def sum_of(a: float, b: float) -> float:
 
 def chain(a: Vector, b: Vector) -> float:
     """One chain from +0.0."""
-    return functools.reduce(lambda total, pair: multiply_add(*pair, total), zip(a, b, strict=True), 0.0)
+    return functools.reduce(lambda total, pair: multiply_add(pair[0], pair[1], total), zip(a, b, strict=True), 0.0)
 
 
 def inner(a: Vector, b: Vector) -> float:
@@ -121,17 +121,17 @@ def same(y: Array, expected: Array) -> None:
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.normal(size=shape)
+    return np.asarray(rng.normal(size=shape))
 
 
 def wide(rng: np.random.Generator, *shape: int) -> Array:
     """Of all exponents that products can have: subnormal, infinite, and lost beside one another."""
-    return np.ldexp(rng.normal(size=shape), rng.integers(-90, 64, shape))
+    return np.asarray(np.ldexp(rng.normal(size=shape), rng.integers(-90, 64, shape)))
 
 
 def small(rng: np.random.Generator, *shape: int) -> Array:
     """Products are subnormal, or midway between 0 and the least of them, of either sign."""
-    return np.ldexp(rng.integers(-3, 4, shape).astype(float), rng.choice([-75, -74, -149, -60], shape))
+    return np.asarray(np.ldexp(rng.integers(-3, 4, shape).astype(float), rng.choice([-75, -74, -149, -60], shape)))
 
 
 def cancelling(rng: np.random.Generator, *shape: int) -> Array:
@@ -371,7 +371,7 @@ def extremes(rng: np.random.Generator, dtype: Any, *shape: int) -> Array:
 
 def congruent(value: int, dtype: Any) -> int:
     info = np.iinfo(dtype)
-    return (value - int(info.min)) % 2**info.bits + int(info.min)
+    return int((value - int(info.min)) % 2 ** int(info.bits) + int(info.min))
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

@@ -18,7 +18,7 @@ from quantised import model, run, typed
 TYPES = [F32, F16, BF16]
 LEVELS = [0, 4]
 BITS = [2, 4, 8]
-DOMAIN = {"domain": "com.microsoft"}
+DOMAIN: dict[str, Any] = {"domain": "com.microsoft"}
 
 
 def same(y: Array, expected: Array, what: object = None) -> None:
@@ -79,8 +79,6 @@ def test_adversarial_numbers(level: int, dtype: Any) -> None:
         p = problem(rng, 2, 35, 3, zero_points=form, groups="short" if turn % 7 == 6 else "none", bias=turn % 2 == 0,
                     dtype=dtype, level=level)  # fmt: skip
         pool = np.array(SPECIAL + NOT_FINITE * (turn % 4 == 3))
-        if turn % 5 == 4:
-            pool = np.array([2.0**-149, 70 * 2.0**-149, -190 * 2.0**-149, 2.0**-140, -0.0])  # sa has few bits, or none
         with np.errstate(over="ignore"):
             a = rng.choice(pool, p.a.shape).astype(dtype)
             scales = np.where(rng.random(p.scales.shape) < 0.3, rng.choice(pool, p.scales.shape), wide(p.scales))
@@ -90,6 +88,19 @@ def test_adversarial_numbers(level: int, dtype: Any) -> None:
             if form == "float" and p.zero_points is not None and turn % 2:
                 p = replace(p, zero_points=rng.choice(pool, p.zero_points.shape).astype(dtype))
             same(p.by_reference(), p.expected(), turn)
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_activations_of_a_few_subnormal_steps_at_level_4(dtype: Any) -> None:
+    """Where max |a| / 127 is subnormal it has few bits, so that a / sa reaches 190 and is cut to 127, or it is 0."""
+    p = problem(np.random.default_rng(8), 1, 16, 3, dtype=dtype, level=4)
+    step = 2.0**-149 if dtype == F32 else 2.0**-133
+    p = replace(p, scales=np.full(p.scales.shape, 2.0**120, dtype))
+    for most in (1, 63, 64, 127, 128, 190, 191, 1000, 2**20):
+        a = (np.array([[most, -most, 1, -1, 0, 40, -50, 60] * 2]) * step).astype(dtype)
+        y = replace(p, a=a).by_reference()
+        same(y, replace(p, a=a).expected(), most)
+        assert np.any(wide(y) != 0.0) == (most * step / 2.0**-149 > 63), most
 
 
 @pytest.mark.parametrize("zero_point", [None, 0, 15])
@@ -168,11 +179,13 @@ def test_sums_of_level_4_beyond_24_bits_are_rounded_to_even() -> None:
     """8 bits in a block of 1024: odd sums above 2^24, each midway between two binary32 numbers."""
     a = np.full((1, 1024), 127.0, np.float32)
     a[0, 0] = 1.0
+    scales = np.random.default_rng(4).random((8, 1)).astype(np.float32)
+    scales[0] = 1.0
     for first in (2, 4):
-        b = np.full((1, 1, 1024), 255, np.uint8)
-        b[0, 0, 0] = first
+        b = np.full((8, 1, 1024), 255, np.uint8)
+        b[:, 0, 0] = first
         d = 127 * 255 * 1023 + first
-        p = Problem(a, b, np.ones((1, 1), np.float32), np.zeros((1, 1), np.uint8), bits=8, block_size=1024, level=4)
+        p = Problem(a, b, scales, np.zeros((8, 1), np.uint8), bits=8, block_size=1024, level=4)
         y = p.by_reference()
         assert int(y[0, 0]) == d + {1: -1, 3: 1}[d % 4]
         same(y, p.expected())
@@ -295,6 +308,27 @@ def test_a_block_that_is_not_finite_makes_its_row_nan_at_level_4_c10g(dtype: Any
         assert np.isnan(wide(y[1:3])).all()
         same(y[::3], p.by_reference()[::3])
         same(y, replace(p, a=a).expected())
+        a[:] = 0.0
+        a[1:3, 16] = value
+        y = replace(p, a=a).by_reference()
+        assert np.isnan(wide(y[1:3])).all(), "among zeros only"
+        same(y, replace(p, a=a).expected())
+
+
+def test_no_zero_is_skipped_c10e() -> None:
+    """0 times a zero point, a scale or a group's weight that is not finite."""
+    p = problem(np.random.default_rng(2), 1, 20, 2, zero_points="float")
+    nothing = replace(p, a=np.zeros((1, 20), np.float32))
+    assert nothing.by_reference().tolist() == [[0.0, 0.0]]
+    scales, far = p.scales.copy(), np.full((2, 2), 8.0, np.float32)
+    scales[0, 1] = far[0, 1] = np.inf
+    short = replace(nothing, scales=scales, zero_points=None, groups=np.ones(20, np.int32))
+    others = [replace(nothing, scales=scales, zero_points=None, level=level) for level in LEVELS]
+    for q in [replace(nothing, zero_points=far), short, *others]:
+        y = q.by_reference()
+        assert np.isnan(y[0, 0])
+        assert y[0, 1] == 0.0
+        same(y, q.expected())
 
 
 # Rules

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -32,13 +33,16 @@ import onnx.helper
 from ortwin import ref
 from ortwin.conformance import plugins
 from ortwin.conformance.conform import worker
-from ortwin.conformance.conform.case import ALIGNMENT, Case, Operand
+from ortwin.conformance.conform.case import ALIGNMENT, Case, Operand, input_names, output_names
 from ortwin.conformance.conform.outcome import Declined, Failed, Made, NotAsked, Outcome
+from ortwin.conformance.conform.whole import PRODUCTS
 from ortwin.conformance.ortvalues import quiet_options, sentence
 from ortwin.fast import Session, isas, ort_session
 from ortwin.fast.library import Library, LibraryError, default_library
 from ortwin.fast.ort import onnxruntime
 from ortwin.ref.errors import InputError, ModelError, OrtwinError, UnsupportedError
+from ortwin.ref.graph import Value, load
+from ortwin.ref.ops import OPS, lookup
 from ortwin.ref.tensor import dtype_name, dtype_number
 
 T = TypeVar("T")
@@ -110,31 +114,83 @@ model_of: Final = Cache(Case.model)
 """The models of the cases last run, which arms share."""
 
 
-class Buffers:
-    """x and y of a case in memory, y being x's where the case is in place, else filled with what it will not hold."""
+kernel_of: Final = Cache(lambda case: lookup(load(model_of(case)).nodes[0]))
+"""The reference's rules for their nodes."""
 
-    def __init__(self, case: Case, offset: int, output_offset: int, in_place: bool) -> None:
+
+def results(case: Case) -> list[tuple[int, tuple[int, ...]]] | None:
+    """Types and shapes of the outputs, for which an arm needs memory: x's, of an elementwise op, else by the rules of
+    the reference. None if there are none, as the inputs break one."""
+    op = OPS.get((case.domain, case.op))
+    if op is None or op.elementwise:
+        return [(case.x.dtype, case.x.shape)]
+    names = input_names(len(case.inputs))
+    known = [None if i is None else Value(n, i.dtype, i.shape) for n, i in zip(names, case.inputs, strict=True)]
+    try:
+        kernel = kernel_of(case)
+    except (UnsupportedError, ModelError):
+        return None
+    if kernel.broken_rule(known):
+        return None
+    made = kernel.outputs(known)
+    return [(value.dtype, tuple(dim for dim in value.shape or () if isinstance(dim, int))) for value in made]
+
+
+class Target:
+    """Memory for an output between guards, filled with what it will not hold; or in that of x."""
+
+    def __init__(self, dtype: int, shape: tuple[int, ...], offset: int, place: npt.NDArray[np.uint8] | None) -> None:
+        self.dtype, self.shape = dtype, shape
+        native = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+        size = math.prod(shape) * native.itemsize
+        self.room = _aligned(size) if place is None else place
+        self.start, self.end = MARGIN + offset, MARGIN + offset + size
+        self.y = self.room[self.start : self.end].view(native).reshape(shape)
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing around the output was written."""
+        return bool((self.room[: self.start] == GUARD).all() and (self.room[self.end :] == GUARD).all())
+
+
+class Buffers:
+    """x and the outputs of a case in memory, y being x's where the case is in place."""
+
+    def __init__(
+        self,
+        case: Case,
+        offset: int,
+        output_offset: int,
+        in_place: bool,
+        outputs: Sequence[tuple[int, tuple[int, ...]]] = (),
+    ) -> None:
         self.case = case
         size = len(case.x.data)
         dtype = onnx.helper.tensor_dtype_to_np_dtype(case.x.dtype)
         self.source = _aligned(size)
-        self.target = self.source if in_place else _aligned(size)
-        self.start, self.end = MARGIN + output_offset, MARGIN + output_offset + size
         first = MARGIN + offset
         self.source[first : first + size] = np.frombuffer(case.x.data, np.uint8)
         self.read = slice(first, first + size)
         self.x = self.source[first : first + size].view(dtype).reshape(case.x.shape)
-        self.y = self.target[self.start : self.end].view(dtype).reshape(case.x.shape)
+        place = self.source if in_place else None
+        self.targets = [
+            Target(dtype, shape, output_offset, place) for dtype, shape in outputs or [(case.x.dtype, case.x.shape)]
+        ]
+
+    @property
+    def outputs(self) -> dict[str, npt.NDArray[Any]]:
+        """The outputs' arrays by name."""
+        return dict(zip(output_names(len(self.targets)), (target.y for target in self.targets), strict=True))
 
     def made(self) -> Made:
-        """What y holds, and whether anything else was written."""
+        """What the outputs hold, and whether anything else was written."""
         damage = ""
-        before, after = self.target[: self.start], self.target[self.end :]
-        if (before != GUARD).any() or (after != GUARD).any():
+        if not all(target.intact for target in self.targets):
             damage = "bytes outside the output were written"
-        elif self.target is not self.source and self.source[self.read].tobytes() != self.case.x.data:
+        elif self.targets[0].room is not self.source and self.source[self.read].tobytes() != self.case.x.data:
             damage = "the input was changed"
-        return Made(Operand(self.case.x.dtype, self.case.x.shape, self.y.tobytes()), damage)
+        first, *others = (Operand(target.dtype, target.shape, target.y.tobytes()) for target in self.targets)
+        return Made(first, damage, tuple(others))
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
@@ -153,10 +209,20 @@ class Reference(Arm):
 
     def run(self, case: Case) -> Outcome:
         try:
-            (y,) = self._session(case).run(None, case.feeds)
+            first, *others = map(_operand, self._session(case).run(None, case.feeds))
         except (UnsupportedError, ModelError, InputError) as error:
             return Declined(str(error))
-        return Made(Operand(dtype_number(y.dtype), y.shape, y.tobytes()))
+        return Made(first, others=tuple(others))
+
+
+def _operand(array: npt.NDArray[Any]) -> Operand:
+    return Operand(dtype_number(array.dtype), array.shape, array.tobytes())
+
+
+def _work(case: Case) -> int:
+    """Elements of x, or an upper bound of the products that are summed up."""
+    outputs = results(case) if case.op in PRODUCTS else None
+    return max(case.x.size, math.prod(outputs[0][1]) * max(case.x.shape, default=1) if outputs else 0)
 
 
 class Interpreted(Arm):
@@ -168,7 +234,7 @@ class Interpreted(Arm):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def run(self, case: Case) -> Outcome:
-        if case.x.size > INTERPRETED_MOST:
+        if _work(case) > INTERPRETED_MOST:
             return NotAsked(f"more than {INTERPRETED_MOST} elements take an interpreter too long")
         process = self._process or self._start()
         assert process.stdin is not None
@@ -181,8 +247,8 @@ class Interpreted(Arm):
         kind, *rest = self._answer()
         if kind == "declined" or kind == "failed":
             return Declined(rest[0])
-        dtype, shape, data = rest
-        return Made(Operand(dtype_number(dtype), shape, data))
+        first, *others = (Operand(dtype_number(dtype), shape, data) for dtype, shape, data in rest)
+        return Made(first, others=tuple(others))
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._folder = tempfile.TemporaryDirectory(prefix="ortwin-interpreted-")
@@ -241,8 +307,12 @@ class Fast(Arm):
     def run(self, case: Case) -> Outcome:
         try:
             session = self._session(case)
-            buffers = Buffers(case, case.offset, case.output_offset, case.in_place)
-            session.run_into({"y": buffers.y}, {**case.feeds, "x": buffers.x})
+            outputs = results(case)
+            if outputs is None:
+                session.run(None, case.feeds)
+                return Made(case.x)  # whatever it made: the reference declines
+            buffers = Buffers(case, case.offset, case.output_offset, case.in_place, outputs)
+            session.run_into(buffers.outputs, {**case.feeds, "x": buffers.x})
         except (UnsupportedError, ModelError, InputError) as error:
             return Declined(str(error))
         return buffers.made()
@@ -269,14 +339,15 @@ class InOrt(Arm):
             if self.exact:
                 return NotAsked(sentence(error))
             return Declined(sentence(error))
+        outputs = results(case)
         if self.exact:
-            buffers = Buffers(case, case.offset, case.output_offset, case.in_place)
+            buffers = Buffers(case, case.offset, case.output_offset, case.in_place, outputs or ())
         else:
             natural = case.offset - case.offset % max(1, len(case.x.data) // max(1, case.x.size))
-            buffers = Buffers(case, natural, 0, False)
+            buffers = Buffers(case, natural, 0, False, outputs or ())
         executed = self._library.counters()["nodes_executed"] if self._library else 0
         try:
-            _bind_and_run(session, case, buffers)
+            _bind_and_run(session, case, buffers, outputs is not None)
         except Exception as error:
             return Declined(sentence(error))
         made = buffers.made()
@@ -285,12 +356,17 @@ class InOrt(Arm):
         return made
 
 
-def _bind_and_run(session: Any, case: Case, buffers: Buffers) -> None:
+def _bind_and_run(session: Any, case: Case, buffers: Buffers, known: bool) -> None:
+    """known: what the outputs will be, and so their memory is given; else it is left to ONNX Runtime."""
     binding = session.io_binding()
     feeds = {**case.feeds, "x": buffers.x}  # alive until the end of the run
     for (name, array), item in zip(feeds.items(), [i for i in case.inputs if i is not None], strict=False):
         binding.bind_input(name, "cpu", 0, item.dtype, list(array.shape), array.ctypes.data)
-    binding.bind_output("y", "cpu", 0, case.x.dtype, list(case.x.shape), buffers.y.ctypes.data)
+    for name, target in zip(output_names(len(case.result_types)), buffers.targets, strict=False):
+        if known:
+            binding.bind_output(name, "cpu", 0, target.dtype, list(target.shape), target.y.ctypes.data)
+        else:
+            binding.bind_output(name, "cpu")
     session.run_with_iobinding(binding)
 
 

@@ -23,7 +23,7 @@ import onnx
 import onnx.helper
 
 from ortwin.ref.errors import InputError
-from ortwin.ref.tensor import BYTE_SIZED, DTYPE_NAMES, dtype_name, item_size
+from ortwin.ref.tensor import BYTE_SIZED, DTYPE_NAMES, FLOAT, INT32, UINT8, dtype_name, item_size
 
 Array = npt.NDArray[Any]
 AttributeValue: TypeAlias = float | int | str | tuple[int, ...]
@@ -34,6 +34,27 @@ ALIGNMENT: Final = 64
 _OP: Final = re.compile(r"(?:(?P<domain>[\w.]+)\.)?(?P<op>\w+)-(?P<version>\d+)", re.ASCII)
 _OPERAND: Final = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]:(?P<data>[0-9a-f]*)", re.ASCII)
 _NUMBERS: Final = {name: number for number, name in DTYPE_NAMES.items() if number in BYTE_SIZED}
+
+
+@dataclass(frozen=True)
+class Result:
+    """The type of an output that is not x's: that of the input at a position, of these types if there is none. The
+    attribute output_dtype goes before."""
+
+    position: int = -1
+    dtypes: tuple[int, ...] = (FLOAT,)
+
+
+RESULTS: Final = {
+    "MatMulInteger": Result(dtypes=(INT32,)),
+    "QLinearMatMul": Result(7),
+    "MatMulIntegerToFloat": Result(2),
+    "DynamicQuantizeMatMul": Result(),
+    "QuantizeLinear": Result(2, (UINT8,)),
+    "DequantizeLinear": Result(1),
+    "DynamicQuantizeLinear": Result(dtypes=(UINT8, FLOAT, UINT8)),
+}
+"""Of the ops whose outputs are not simply of x's type."""
 
 
 class CaseError(InputError):
@@ -74,6 +95,7 @@ class Case:
     """inputs: x and what the op has besides, None for one left out. constant: these others are initializers.
 
     offset: of x's first byte from an aligned address; the output is put at another, or in_place. threads: the budget.
+    shaped: the model says what shapes its inputs have.
     """
 
     domain: str
@@ -85,6 +107,7 @@ class Case:
     offset: int = 0
     in_place: bool = False
     threads: int = 1
+    shaped: bool = False
 
     @property
     def x(self) -> Operand:
@@ -117,7 +140,7 @@ class Case:
         names = input_names(len(self.inputs))
         inputs = [f"{name}={'-' if i is None else i.text}" for name, i in zip(names, self.inputs, strict=True)]
         numbers = [f"{name}={n}" for name, n, usual in self._settings if n != usual]
-        flags = [name for name in ("constant", "in_place") if getattr(self, name)]
+        flags = [name for name in ("constant", "in_place", "shaped") if getattr(self, name)]
         return " ".join([self.label, *inputs, *numbers, *flags])
 
     @property
@@ -127,29 +150,45 @@ class Case:
     @functools.cached_property
     def signature(self) -> str:
         """Equal for cases that have the same model."""
-        return " ".join([self.label, dtype_name(self.x.dtype), *(self._declared(i) for i in self.inputs[1:])])
+        shape = str(list(self.x.shape)) if self.shaped else ""
+        return " ".join([self.label, dtype_name(self.x.dtype) + shape, *(self._declared(i) for i in self.inputs[1:])])
 
     def _declared(self, item: Operand | None) -> str:
         """What the model says of an input after the first."""
         if item is None:
             return "-"
-        return item.text if self.constant else dtype_name(item.dtype) + ("[]" if item.shape == () else "")
+        if self.constant:
+            return item.text
+        return dtype_name(item.dtype) + (str(list(item.shape)) if self.shaped or item.shape == () else "")
+
+    @property
+    def result_types(self) -> list[int]:
+        """The element types of the outputs: x's, or as RESULTS says."""
+        rule = RESULTS.get(self.op)
+        if rule is None:
+            return [self.x.dtype]
+        named = [value for name, value in self.attributes if name == "output_dtype" and isinstance(value, int)]
+        position = rule.position
+        giver = self.inputs[position] if 0 <= position < len(self.inputs) else None
+        return named if named and named[0] else [giver.dtype] if giver is not None else list(rule.dtypes)
 
     def model(self) -> bytes:
-        """The node alone: x of unknown rank, the other inputs of their own shape, one output y of x's type."""
+        """The node alone: x of unknown rank, as the others are unless they are of rank 0; outputs y, y1 ..."""
         names = [n if i is not None else "" for n, i in zip(input_names(len(self.inputs)), self.inputs, strict=True)]
-        infos = [onnx.helper.make_tensor_value_info("x", self.x.dtype, None)]
+        infos = [onnx.helper.make_tensor_value_info("x", self.x.dtype, self.x.shape if self.shaped else None)]
         constants: list[onnx.TensorProto] = []
         for name, item in zip(names[1:], self.inputs[1:], strict=True):
             if item is not None and self.constant:
                 constants.append(onnx.helper.make_tensor(name, item.dtype, item.shape, item.data, raw=True))
             elif item is not None:
-                rank_0 = item.shape == ()  # other ranks are for Run to find out
-                infos.append(onnx.helper.make_tensor_value_info(name, item.dtype, () if rank_0 else None))
-        output = onnx.helper.make_tensor_value_info("y", self.x.dtype, None)
-        node = onnx.helper.make_node(self.op, names, ["y"], name="node", domain=self.domain)
+                told = self.shaped or item.shape == ()  # other ranks are for Run to find out
+                infos.append(onnx.helper.make_tensor_value_info(name, item.dtype, item.shape if told else None))
+        types = self.result_types
+        made_names = output_names(len(types))
+        outputs = [onnx.helper.make_tensor_value_info(n, t, None) for n, t in zip(made_names, types, strict=True)]
+        node = onnx.helper.make_node(self.op, names, made_names, name="node", domain=self.domain)
         node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in self.attributes)
-        graph = onnx.helper.make_graph([node], "case", infos, [output], constants)
+        graph = onnx.helper.make_graph([node], "case", infos, outputs, constants)
         opsets = [onnx.helper.make_opsetid(self.domain, self.version)]
         if self.domain:
             opsets.append(onnx.helper.make_opsetid("", 13))  # ONNX Runtime wants it of every model
@@ -160,6 +199,11 @@ class Case:
 def input_names(count: int) -> list[str]:
     """What a model calls its inputs."""
     return ["x", *(f"i{k}" for k in range(1, count))]
+
+
+def output_names(count: int) -> list[str]:
+    """What a model calls its outputs."""
+    return ["y", *(f"y{k}" for k in range(1, count))]
 
 
 def op_text(domain: str, op: str) -> str:
@@ -176,7 +220,7 @@ def parse(text: str) -> Case:
     attributes: list[tuple[str, AttributeValue]] = []
     inputs: list[Operand | None] = []
     numbers = {"offset": 0, "threads": 1}
-    flags = {"constant": False, "in_place": False}
+    flags = {"constant": False, "in_place": False, "shaped": False}
     for token in tokens:
         name, equals, value = token.partition("=")
         if name.startswith("@") and equals:
@@ -204,6 +248,7 @@ def parse(text: str) -> Case:
         numbers["offset"],
         flags["in_place"],
         numbers["threads"],
+        flags["shaped"],
     )
 
 

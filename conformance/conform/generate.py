@@ -4,24 +4,23 @@ What there is to cover is read from the op table of the reference and from the s
 element types that are added come in by themselves. Per op and element type, every pair of values of any two axes
 (version, shape, offset, in place, setting, kind of values, constant operands) is in some case: those of the two longest
 axes by taking their product, the others by adding cases until none is missing (the quick level leaves out that every
-version meets every shape). Beside these: every special value in every lane of a vector, every pool of values whole,
-large tensors on several threads, types the table lacks.
+version and every setting meets every shape). Beside these: every special value in every lane of a vector, every pool of
+values whole, large tensors on several threads, types the table lacks. That is of elementwise ops; whole.py has others.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
 import onnx.defs
 
-from ortwin.conformance.conform import values
+from ortwin.conformance.conform import values, whole
 from ortwin.conformance.conform.case import (
     ALIGNMENT,
     Array,
@@ -32,6 +31,7 @@ from ortwin.conformance.conform.case import (
     op_text,
     operand,
 )
+from ortwin.conformance.conform.cover import covering, stream_of
 from ortwin.ref.ops import OPS, Op
 from ortwin.ref.tensor import BYTE_SIZED, item_size
 
@@ -61,7 +61,7 @@ class Level:
 
 
 LEVELS: Final = {
-    "quick": Level((*RANKS, *EMPTY, (1,)), (0, 1, 4, 29, 63), (4099,), (1, 2), True),
+    "quick": Level((*RANKS, *EMPTY, (1,)), (0, 4, 63), (4099,), (1, 2), True),
     "full": Level(
         (*RANKS, *EMPTY, *((n,) for n in (*range(1, 68), 127, 257, 1021))),
         tuple(range(ALIGNMENT)),
@@ -160,40 +160,6 @@ def settings(rule: Rules, dtype: int, few: bool) -> list[Setting]:
     return made
 
 
-def stream_of(*key: object) -> values.Stream:
-    """Random numbers that depend on the key only."""
-    digest = hashlib.sha256("\0".join(map(str, key)).encode()).digest()
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
-
-
-@functools.lru_cache(256)
-def covering(sizes: tuple[int, ...], seed: int, apart: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """Rows with an index per axis such that any two axes have every pair of their indices in some row.
-
-    apart: two axes of which this is not asked.
-    """
-    axes = range(len(sizes))
-    random = stream_of("covering", seed)
-    pairs = [pair for pair in itertools.combinations(axes, 2) if pair != apart]
-    longest = max(pairs, key=lambda pair: sizes[pair[0]] * sizes[pair[1]])
-    seen: set[tuple[int, int, int, int]] = set()
-    rows: list[tuple[int, ...]] = []
-
-    def add(given: dict[int, int], drawn: Array) -> None:
-        row = tuple(given.get(axis, int(drawn[axis] * sizes[axis])) for axis in axes)
-        rows.append(row)
-        seen.update((a, row[a], b, row[b]) for a, b in itertools.combinations(axes, 2))
-
-    product = list(itertools.product(*(range(sizes[axis]) for axis in longest)))
-    for pair, drawn in zip(product, random.random((len(product), len(sizes))), strict=True):
-        add(dict(zip(longest, pair, strict=True)), drawn)
-    for a, b in pairs:
-        for i, j in itertools.product(range(sizes[a]), range(sizes[b])):
-            if (a, i, b, j) not in seen:
-                add({a: i, b: j}, random.random(len(sizes)))
-    return rows
-
-
 @dataclass(frozen=True)
 class Recipe:
     """A case without its values. kind: of values, or those that are laid out whole: "lanes", "pools", "all"."""
@@ -208,27 +174,36 @@ class Recipe:
     constant: bool = False
     threads: int = 1
 
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Recipes of one model have the same."""
+        return self.dtype, self.version, self.setting.text, self.constant, self.threads
+
 
 class Generator:
-    """Cases of a seed and a level; table: the ops to make them for, of which the elementwise ones have cases. Cases of
-    one node follow one another."""
+    """Cases of a seed and a level; table: the ops to make them for. Cases of one node follow one another."""
 
     def __init__(self, seed: int, level: str, table: Mapping[tuple[str, str], Op] = OPS) -> None:
         self.seed = seed
         self.level = level
-        self.table = {op_text(op.domain, op.name): op for op in table.values() if op.elementwise}
-        self._recipes: dict[str, list[Recipe]] = {}
+        self.table = {op_text(op.domain, op.name): op for op in table.values()}
+        self._recipes: dict[str, list[Recipe | whole.Recipe]] = {}
 
     @property
     def ops(self) -> list[str]:
         """The ops there are cases for."""
         return sorted(self.table)
 
-    def recipes(self, op: str) -> list[Recipe]:
+    def recipes(self, op: str) -> list[Recipe | whole.Recipe]:
         """Those of an op that the level constructs."""
         if op not in self._recipes:
-            made = _recipes(self.table[op], LEVELS[self.level], self.seed)
-            self._recipes[op] = sorted(made, key=lambda r: (r.dtype, r.version, r.setting.text, r.constant, r.threads))
+            row, level = self.table[op], LEVELS[self.level]
+            if row.elementwise:
+                made: list[Recipe | whole.Recipe] = list(_recipes(row, level, self.seed))
+            else:
+                made = list(whole.recipes(row, level.few, level.offsets, level.threads, self.seed))
+                made += [whole.Recipe(v, dtype) for v in row.versions for dtype in _declined_types(row, v)]
+            self._recipes[op] = sorted(made, key=lambda recipe: recipe.order)
         return self._recipes[op]
 
     def indices(self, op: str, count: int | None) -> list[int]:
@@ -244,18 +219,24 @@ class Generator:
         made = self.recipes(op)
         stream = stream_of(self.seed, self.level, op, index)
         if index < len(made):
-            return build(self.table[op], made[index], stream)
+            return self._build(op, made[index], stream)
         if index >= 1 << 40:
             raise CaseError(f"there is no case {index}")
         base = made[int(stream.integers(len(made)))]
-        if base.kind in values.KINDS:
+        if isinstance(base, whole.Recipe):
+            base = whole.resized(base, stream)
+        elif base.kind in values.KINDS:
             base = replace(
                 base,
                 shape=(int(stream.integers(200)),),
                 offset=int(stream.integers(ALIGNMENT)),
                 kind=values.KINDS[int(stream.integers(len(values.KINDS)))],
             )
-        return build(self.table[op], base, stream)
+        return self._build(op, base, stream)
+
+    def _build(self, op: str, recipe: Recipe | whole.Recipe, stream: values.Stream) -> Case:
+        row = self.table[op]
+        return build(row, recipe, stream) if isinstance(recipe, Recipe) else whole.build(row, recipe, stream)
 
     def cases(self, op: str, count: int | None = None) -> Iterator[tuple[int, Case]]:
         """Cases of a run with their indices."""
@@ -290,11 +271,10 @@ def _pairwise(
 ) -> Iterator[Recipe]:
     """Every pair of values of any two axes."""
     further = any(setting.further for version in versions for setting in choices[version])
-    further = any(setting.further for version in versions for setting in choices[version])
     constants = (False, True) if further else (False,)
     longest = max(len(choices[version]) for version in versions)
     axes = (versions, level.shapes, level.offsets, (False, True), range(longest), values.KINDS, constants)
-    apart = (0, 1) if level.few else ()  # versions with the same rules have no shapes of their own
+    apart = ((0, 1), (1, 4)) if level.few else ()  # neither versions with the same rules nor settings have own shapes
     for row in covering(tuple(len(axis) for axis in axes), seed, apart):
         version, setting = versions[row[0]], row[4]
         yield Recipe(

@@ -10,10 +10,17 @@ from ortwin.conformance.conform.case import Operand
 
 @dataclass(frozen=True)
 class Made:
-    """The output's type, shape and bytes. damage: what the arm did that it must not, such as writing elsewhere."""
+    """The first output's type, shape and bytes. damage: what the arm did that it must not, such as writing elsewhere.
+    others: of an op that has them, the further outputs."""
 
     output: Operand
     damage: str = ""
+    others: tuple[Operand, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Operand, ...]:
+        """All of them."""
+        return (self.output, *self.others)
 
 
 @dataclass(frozen=True)

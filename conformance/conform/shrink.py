@@ -116,7 +116,7 @@ def _narrower(case: Case, at: Callable[[Case], int | None]) -> Case:
     from hypothesis import strategies as st
 
     x, wrong = case.x, at(case)
-    position = np.unravel_index(max(0, wrong or 0), x.shape)
+    position = np.unravel_index(min(max(0, wrong or 0), x.size - 1), x.shape)
 
     def build(whole: Sequence[bool]) -> Case:
         part = x.array[tuple(slice(None) if w else slice(k, k + 1) for w, k in zip(whole, position, strict=True))]

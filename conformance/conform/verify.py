@@ -49,7 +49,12 @@ def compare(case: Case, expected: Outcome, observed: Outcome) -> Difference | No
         return Difference(f"computed, but the reference declines it: {expected.reason}")
     if observed.damage:
         return Difference(observed.damage)
-    got, want = observed.output, expected.output
+    differences = (_difference(case, *pair) for pair in zip(observed.outputs, expected.outputs, strict=True))
+    return next((difference for difference in differences if difference is not None), None)
+
+
+def _difference(case: Case, got: Operand, want: Operand) -> Difference | None:
+    """The first one of an output."""
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return Difference(f"made {_described(got)}, expected {_described(want)}")
     if got.data == want.data:
@@ -104,11 +109,14 @@ class Measure:
         """Takes one case into account; nothing is compared unless both made something of the same type and shape."""
         if not isinstance(expected, Made) or not isinstance(observed, Made):
             return
-        got, want = observed.output, expected.output
+        self.damaged += bool(observed.damage)
+        for got, want in zip(observed.outputs, expected.outputs, strict=True):
+            self._add(case, got, want)
+
+    def _add(self, case: Case, got: Operand, want: Operand) -> None:
         if (got.dtype, got.shape) != (want.dtype, want.shape):
             self.damaged += 1
             return
-        self.damaged += bool(observed.damage)
         self.elements += got.size
         if got.data == want.data:
             return

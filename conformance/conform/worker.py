@@ -1,7 +1,7 @@
 """The other end of the arm ref:interpreted: a process that has the reference as Python source and nothing compiled.
 
 It is started as a script in a folder where it finds only ortwin/ref/*.py, and takes pickled requests on stdin until
-that ends: (model, arrays by name) for the bits of the one output, or the reason why there are none. The first answer,
+that ends: (model, arrays by name) for the bits of the outputs, or the reason why there are none. The first answer,
 before any request, says where its reference comes from.
 """
 
@@ -37,8 +37,8 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
                 sessions[model] = Session(model)
                 if len(sessions) > KEPT:
                     sessions.popitem(last=False)
-            (y,) = sessions[model].run(None, feeds)
-            answer(("made", y.dtype, y.shape, y.tobytes()))
+            made = sessions[model].run(None, feeds)
+            answer(("made", *((y.dtype, y.shape, y.tobytes()) for y in made)))
         except (UnsupportedError, ModelError) as error:
             answer(("declined", str(error)))
         except OrtwinError as error:
