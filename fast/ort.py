@@ -111,9 +111,9 @@ def ort_session(
     fold constants and fuse nodes with kernels that round differently; else "basic", "extended", "layout" or "all".
     name: of the provider, registered here if it is not yet. report: a file that gets one JSON line per node
     offered: claimed or the rule that declined it. group: "graph" claims the largest groups of nodes that ONNX Runtime
-    can run as one, "node" each node by itself. nbits_level: as for ortwin.fast.Session. session_options: an onnxruntime.SessionOptions to start from.
-    session_config: further session configuration entries, such as **{"session.set_denormal_as_zero": "1"} (which
-    does not change this provider's results, C4).
+    can run as one, "node" each node by itself. nbits_level: as for ortwin.fast.Session. session_options: an
+    onnxruntime.SessionOptions to start from. session_config: further session configuration entries, such as
+    **{"session.set_denormal_as_zero": "1"} (which does not change this provider's results, C4).
 
     InferenceSession.run takes and returns no bfloat16; run_with_ort_values and run_with_iobinding do, and
     ortwin.conformance.ortvalues.run, which makes arrays of ml_dtypes.bfloat16 of it.
