@@ -4,6 +4,8 @@ set and packing; what it declines; what a decode step makes and wakes."""
 from __future__ import annotations
 
 import itertools
+import os
+import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from models import AVAILABLE, quiet
+from models import AVAILABLE, python, quiet
 from nbits import BF16, F16, F32, Array, Problem, problem
 from ortwin import fast, ref
 from ortwin.conformance import ortvalues
@@ -53,9 +55,8 @@ def seeded(*what: int) -> np.random.Generator:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("block_size", [16, 32, 64, 128, 256])
 def test_any_number_of_rows_has_the_bits_of_the_reference(level: int, bits: int, block_size: int) -> None:
-    """Every row of 17 once; then as many rows at a time as take each way through the kernels. K is a multiple of
-    neither a block nor a word, and there are more columns than a panel of one instruction set, and fewer than that of
-    another."""
+    """From 1 to 17 rows take each way through the kernels. K is a multiple of neither a block nor a word; columns are
+    more than a panel of one instruction set, and fewer than that of another."""
     rng = seeded(level, bits, block_size)
     p = problem(rng, 17, 3 * block_size + 13, 67, bits=bits, block_size=block_size, level=level)
     p = replace(p, zero_points=problem(rng, 1, p.a.shape[1], 67, bits=bits, block_size=block_size,
@@ -311,10 +312,19 @@ def test_operands_that_do_not_fit_are_declined_and_refused(p: Problem, changed: 
         fast.ort_session(proto, session_options=quiet())
     assert rule in str(caught.value) or type(caught.value).__module__.startswith("onnxruntime"), caught.value
     late = proto_of(p, (), unknown=True, **changed)
-    with pytest.raises((UnsupportedError, InputError), match=rule):
+    with pytest.raises((UnsupportedError, InputError), match=rule) as told:
         fast.Session(late).run(None, feeds_of(p, late))
-    with pytest.raises((UnsupportedError, InputError)):
+    with pytest.raises(told.type):
         ref.Session(late).run(None, feeds_of(p, late))
+
+
+def test_g_idx_is_checked_where_nothing_is_computed() -> None:
+    p = problem(seeded(17), 2, 40, 6, groups="short")
+    assert p.groups is not None
+    p = replace(p, a=p.a[:0], groups=p.groups - 3)
+    proto = proto_of(p, unknown=True)
+    with pytest.raises(InputError, match="g_idx is -"):
+        fast.Session(proto).run(None, feeds_of(p, proto))
 
 
 def test_padding_of_g_idx_is_not_looked_at() -> None:
@@ -340,3 +350,85 @@ def test_b46_and_b47() -> None:
                 np.array([[0x21, 0x03], [0x54, 0x06]], np.uint8), block_size=32)  # fmt: skip
     for level in (0, 4):
         assert by_library(replace(p, level=level)).tolist() == [[576.0, 288.0]]
+
+
+CENSUS = """
+import os, resource, sys
+from test_nbits import *
+
+def census(run, count=200):
+    threads, before = len(os.listdir("/proc/self/task")), fast.counters()
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    for _ in range(count):
+        run()
+    after = fast.counters()
+    waits = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - switches
+    changed = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    return len(os.listdir("/proc/self/task")) - threads, waits, changed
+
+def step(size, columns):
+    p = problem(seeded(16), 1, size, columns, block_size=32, level=4)
+    proto = proto_of(p)
+    return proto, feeds_of(p, proto)
+
+small, large = step(512, 512), step(1040, 2100)
+THREADS = ("pools_built", "threads_created")
+FANNED = ("splits", "pieces", "own_pool_fanouts", "host_dispatches", "probes")
+"""
+
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="this system has no /proc/self/task")
+
+
+@needs_proc
+def test_a_decode_step_that_is_small_makes_and_wakes_nothing() -> None:
+    """200 products of one row, by a budget of 1, 2, 4 threads, called directly and inside ONNX Runtime."""
+    script = """
+        for threads in (1, 2, 4):
+            for session in (fast.Session(small[0], threads), fast.ort_session(small[0], threads=threads)):
+                session.run(None, small[1])
+                alive, waits, changed = census(lambda: session.run(None, small[1]))
+                assert changed["runs"] == 200, changed
+                assert not {*THREADS, *FANNED} & changed.keys(), (threads, changed)
+                assert alive == 0 and waits < 50, (threads, alive, waits)
+        print("ok")
+    """
+    assert python(CENSUS + textwrap.dedent(script)).stdout == "ok\n"
+
+
+@needs_proc
+def test_a_decode_step_that_is_large_uses_the_hosts_threads_or_makes_its_own_once() -> None:
+    """In as many pieces whether or not there were threads before."""
+    script = """
+        expected = fast.Session(large[0]).run(None, large[1])[0]
+        cut = set()
+        for threads in (1, 2, 4):
+            session = fast.ort_session(large[0], threads=threads)
+            for _ in range(3):
+                session.run(None, large[1])
+            alive, waits, changed = census(lambda: session.run(None, large[1]))
+            assert alive == 0 and not {*THREADS} & changed.keys(), (threads, changed)
+            if threads == 1:
+                assert not {*FANNED} & changed.keys() and waits < 50, (changed, waits)
+            elif changed.get("splits"):
+                cut.add(changed["pieces"] / changed["splits"])
+        for threads in (1, 2, 4):
+            session = fast.Session(large[0], threads)
+            for count in (1, 200):
+                alive, waits, changed = census(lambda: same(session.run(None, large[1])[0], expected, threads), count)
+                made = {"pools_built": 1} if (threads, count) == (2, 1) else {}
+                new = {1: 0, 2: 1, 4: 2}[threads] if count == 1 else 0
+                if new:
+                    made["threads_created"] = new
+                assert {name: changed[name] for name in THREADS if name in changed} == made, (threads, count, changed)
+                assert alive == new, (threads, count, alive)
+                assert changed.get("splits", 0) == (count if threads > 1 else 0), changed
+                if threads > 1:
+                    cut.add(changed["pieces"] / count)
+        assert len(cut) == 1, cut
+        session = fast.Session(large[0], 4)
+        with fast.serial():
+            alive, waits, changed = census(lambda: same(session.run(None, large[1])[0], expected, "serial"))
+        assert not {*FANNED} & changed.keys(), changed
+        print("ok")
+    """
+    assert python(CENSUS + textwrap.dedent(script)).stdout == "ok\n"

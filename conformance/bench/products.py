@@ -6,6 +6,7 @@ An op is one entry of PRODUCTS: its type names and a function that makes its ope
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,6 +27,7 @@ Shape = tuple[int, int, int]
 STANDARD_SHAPES: Final = tuple((m, size, size) for size in (2048, 3584) for m in (1, 4, 8, 128))
 SIGNS: Final = ("u8u8", "u8s8", "s8u8", "s8s8")
 """Types of A and B."""
+DTYPES_OF_A: Final = ("float32", "float16", "bfloat16")
 CONSTANT, RUNTIME = "constant", "runtime"
 B_KINDS: Final = (CONSTANT, RUNTIME)
 
@@ -94,6 +96,12 @@ def _floats(m: int, k: int, n: int, dtype: str) -> Operands:
     return Operands({"a": a, "b": b}, a.dtype)
 
 
+def _transposed(m: int, k: int, n: int, dtype: str) -> Operands:
+    """B as [N, K], as most exporters write a linear layer, and a bias."""
+    a, b, c = normal((m, k), dtype, 0), normal((n, k), dtype, 1), normal((n,), dtype, 2)
+    return Operands({"a": a, "b": b, "c": c}, a.dtype, attributes={"transB": 1})
+
+
 def _bytes(m: int, k: int, n: int, signs: str) -> tuple[Array, Array, Array, Array]:
     """A and B uniform over their types, and their zero points: of A one off the middle, of B the middle."""
     found: list[Array] = []
@@ -129,8 +137,45 @@ def _qlinear_matmul(m: int, k: int, n: int, signs: str) -> Operands:
     return Operands(inputs, a.dtype)
 
 
+def nbits_type(dtype: str, bits: int, block_size: int, level: int, zero_points: bool = False) -> str:
+    """What cells of MatMulNBits call a type: that of A, bits by block size, accuracy level, whether zero points are
+    given (packed; else the default ones)."""
+    return f"{dtype}:{bits}x{block_size}:{level}{'z' if zero_points else ''}"
+
+
+def _nbits_types(*choices: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(nbits_type(*choice) for choice in itertools.product(*choices))
+
+
+def _matmul_nbits(m: int, k: int, n: int, name: str) -> Operands:
+    """Weights uniform, scales around 1 / 2^bits."""
+    dtype, form, level = name.split(":")
+    bits, block_size = (int(number) for number in form.split("x"))
+    blocks, rng = -(-k // block_size), np.random.default_rng(1)
+    a = normal((m, k), dtype, 0)
+    inputs = {
+        "a": a,
+        "b": rng.integers(0, 256, (n, blocks, block_size * bits // 8), np.uint8),
+        "scales": ((rng.random((n, blocks)) + 0.5) / 2**bits).astype(a.dtype),
+    }
+    if level.endswith("z"):
+        inputs["zero_points"] = rng.integers(0, 256, (n, -(-blocks * bits // 8)), np.uint8)
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block_size, "accuracy_level": int(level[0])}
+    return Operands(inputs, a.dtype, tuple(inputs)[1:], attributes)
+
+
 PRODUCTS: Final = {
-    "MatMul": Product(_floats, ("float32",), ("float16", "bfloat16")),
+    "MatMul": Product(_floats, DTYPES_OF_A),
+    "Gemm": Product(_transposed, DTYPES_OF_A),
+    "com.microsoft.MatMulNBits": Product(
+        _matmul_nbits,
+        (
+            *_nbits_types(("float32",), (4,), (16, 32, 128), (0, 4), (False, True)),
+            *_nbits_types(("float32",), (2, 8), (32,), (0, 4)),
+            *_nbits_types(("float16",), (4,), (32,), (0, 4)),
+        ),
+        _nbits_types(DTYPES_OF_A, (2, 4, 8), (16, 32, 64, 128, 256), (0, 1, 2, 3, 4), (False, True)),
+    ),
     "MatMulInteger": Product(_matmul_integer, SIGNS),
     "QLinearMatMul": Product(_qlinear_matmul, SIGNS),
 }

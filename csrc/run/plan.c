@@ -137,8 +137,9 @@ static int fan_whole(void *context, size_t count, void (*task)(void *user, size_
 static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
     const ow_step *first = frame->signature->steps + segment->first;
     ow_fan fan = {fan_whole, frame};
+    /* Rules about elements hold where there is nothing to compute, too. */
     if (first->kind == STEP_WHOLE)
-        return segment->count
+        return segment->count || ow_whole_inspected(&first->node->resolved.whole)
                    ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, &fan, error)
                    : ORTWIN_OK;
     size_t count = segment->count, cut = segment->cut, pieces = pieces_of(count, segment->piece);
