@@ -189,6 +189,7 @@ def test_replay_of_something_else_is_one_sentence(tmp_path: Path) -> None:
         (("--chain", "Relu+Foo:2:8"), "ONNX has no op 'Foo'"),
         (("--op", ","), "ONNX has no op ''"),
         (("--matmul", "2x3"), "3 parts separated by 'x'"),
+        (("--matmul", "2x3x4:fast"), "'fast' is not one of runtime, transB"),
         (("--matmul", "0x2x3"), "--matmul: a number of at least 1"),
         (("--arm", "x"), "2 parts separated by '='"),
         (("--isa", "foo"), "--isa 'foo' is unknown: choose avx512, avx2, portable"),
@@ -249,6 +250,7 @@ def test_cells_are_valid_models_with_the_nodes_they_claim() -> None:
         cells.unary("Sqrt", 7),
         cells.chain(["Relu", "Abs"], 5, 9),
         cells.matmul(2, 3, 4),
+        *(cells.matmul(2, 3, 4, "float16", runtime=x, transposed=y) for x in (False, True) for y in (False, True)),
         *cells.grid(["Relu"], [1, 2], ["float32", "float16"]),
     ]
     for cell in made:

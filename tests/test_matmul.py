@@ -6,7 +6,6 @@ What the interpreted reference would take hours for is computed by the same step
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
@@ -154,7 +153,7 @@ def test_older_versions_of_gemm(opset: int) -> None:
     rng = np.random.default_rng(opset)
     a, b = numbers(rng, F32, 3, 5), numbers(rng, F32, 5, 7)
     check("Gemm", [a, b, numbers(rng, F32, 3, 7)], opset=opset, alpha=0.5)
-    spread = {"broadcast": 1} if opset < 7 else {}
+    spread: dict[str, Any] = {"broadcast": 1} if opset < 7 else {}
     check("Gemm", [a, b, numbers(rng, F32, 7)], opset=opset, beta=0.5, **spread)
 
 
@@ -433,6 +432,6 @@ def test_elementwise_nodes_behind_a_product_give_the_same_bits() -> None:
     constants = [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(bias, "b")]
     graph = helper.make_graph(nodes, "g", *ends, constants)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=10)
-    expected = functools.reduce(np.maximum, [model_of(x, w) + bias, F32(0.0)])
+    expected = np.maximum(model_of(x, w) + bias, F32(0.0))
     for isa in AVAILABLE:
         same(fast.Session(proto, isa=isa).run(None, {"x": x})[0], expected, isa)

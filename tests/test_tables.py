@@ -50,6 +50,17 @@ ROWS = [Row(op, version) for op, versions in VERSIONS.items() for version in ver
 BIASED_ROWS = [Row(op, version) for op, versions in BIASED.items() for version in versions]
 
 
+WHOLE = {6, 7, 12, 13}  # integers of 32 and 64 bits
+PRODUCTS = {
+    ("", "MatMul", 1): frozenset({FLOAT, FLOAT16}),
+    ("", "MatMul", 9): frozenset({FLOAT, FLOAT16, *WHOLE}),
+    ("", "MatMul", 13): frozenset({FLOAT, FLOAT16, BFLOAT16, *WHOLE}),
+    **{("", "Gemm", version): frozenset({FLOAT, FLOAT16}) for version in (1, 6, 7)},
+    **{("", "Gemm", version): frozenset({FLOAT, FLOAT16, *WHOLE}) for version in (9, 11)},
+    ("", "Gemm", 13): frozenset({FLOAT, FLOAT16, BFLOAT16, *WHOLE}),
+}
+"""Rows of matrix products, by hand from the ONNX text."""
+
 ONNX_ROWS = [row for row in ROWS if not row.domain]
 
 
@@ -66,7 +77,7 @@ def test_the_c_table_is_the_list_of_these_tests() -> None:
     assert len(default_library().ops()) == len(C_TABLE), "a row is there twice"
     rows = (*ROWS, *BIASED_ROWS)
     listed = {(row.domain, row.name, row.version): frozenset(dtypes(row.op, row.version)) for row in rows}
-    listed |= quantised.ROWS
+    listed |= quantised.ROWS | PRODUCTS
     assert {key: row.dtypes for key, row in C_TABLE.items()} == listed
 
 

@@ -96,18 +96,23 @@ def chain(ops: Sequence[str], count: int, size: int, dtype: str = "float32") -> 
     )
 
 
-def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Cell:
-    """A[M, K] times a constant B[K, N]."""
-    a, b = _normal((m, k), dtype, 0), _normal((k, n), dtype, 1)
+def matmul(m: int, k: int, n: int, dtype: str = "float32", *, runtime: bool = False, transposed: bool = False) -> Cell:
+    """A[M, K] times B[K, N]: a MatMul, or a Gemm where B lies transposed, [N, K]. runtime: B is an input too, else
+    it is a constant."""
+    a, b = _normal((m, k), dtype, 0), _normal((n, k) if transposed else (k, n), dtype, 1)
     kind = oh.np_dtype_to_tensor_dtype(a.dtype)
+    ends = [("a", a)] + ([("b", b)] if runtime else [])
+    op = "Gemm" if transposed else "MatMul"
+    attributes: dict[str, Any] = {"transB": 1} if transposed else {}
     graph = oh.make_graph(
-        [oh.make_node("MatMul", ["a", "b"], ["y"], name="node")],
+        [oh.make_node(op, ["a", "b"], ["y"], name="node", **attributes)],
         "cell",
-        [oh.make_tensor_value_info("a", kind, [m, k])],
+        [oh.make_tensor_value_info(name, kind, x.shape) for name, x in ends],
         [oh.make_tensor_value_info("y", kind, [m, n])],
-        [onnx.numpy_helper.from_array(b, "b")],
+        [] if runtime else [onnx.numpy_helper.from_array(b, "b")],
     )
-    return Cell(f"MatMul {dtype} {m}x{k}x{n}", _bytes(graph), {"a": a}, 1, False)
+    form = " runtime B" * runtime + " transB" * transposed
+    return Cell(f"{op} {dtype} {m}x{k}x{n}{form}", _bytes(graph), dict(ends), 1, False)
 
 
 def whole(path: str, dims: dict[str, int], seed: int) -> Cell:

@@ -28,6 +28,9 @@ UNARY_OPS: Final = (
 )
 """The standard grid's ops."""
 
+MATMUL_FORMS: Final = ("runtime", "transB")
+MATMUL_HELP: Final = "A[M,K] times a constant B[K,N]; :runtime makes B an input, :transB a Gemm with B[N,K]"
+
 STANDARD_SIZES: Final = "4Ki,64Ki,1Mi,4Mi"
 
 
@@ -40,7 +43,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--chain", action="append", default=[], metavar="OPS:COUNT:SIZE", help="e.g. Relu:100:8, Abs+Neg:10:4Ki"
     )
-    parser.add_argument("--matmul", action="append", default=[], metavar="MxKxN", help="A[M,K] times a constant B[K,N]")
+    parser.add_argument("--matmul", action="append", default=[], metavar="MxKxN[:FORM]", help=MATMUL_HELP)
     parser.add_argument("--model", action="append", default=[], metavar="PATH", help="a whole model, as written")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="a symbolic dimension of --model")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PATH", help="another plugin, ours or not")
@@ -141,8 +144,13 @@ def choose_cells(arguments: argparse.Namespace) -> list[cells.Cell]:
         ops, count, size = _parts(text, ":", 3, "--chain")
         chosen.append(cells.chain(_ops(ops, "+"), _count(count, "--chain"), _count(size, "--chain")))
     for text in arguments.matmul:
-        m, k, n = (_count(part, "--matmul") for part in _parts(text, "x", 3, "--matmul"))
-        chosen += [cells.matmul(m, k, n, dtype) for dtype in dtypes]
+        sizes_text, *forms = text.split(":")
+        m, k, n = (_count(part, "--matmul") for part in _parts(sizes_text, "x", 3, "--matmul"))
+        for form in forms:
+            if form not in MATMUL_FORMS:
+                raise InputError(f"--matmul {shlex.quote(text)}: '{form}' is not one of {', '.join(MATMUL_FORMS)}")
+        options = {"runtime": "runtime" in forms, "transposed": "transB" in forms}
+        chosen += [cells.matmul(m, k, n, dtype, **options) for dtype in dtypes]
     chosen += [cells.whole(path, dims, seed=0) for path in arguments.model]
     if chosen:  # asked for by name: the standard grid is not meant as well
         return chosen
