@@ -50,15 +50,16 @@ ROWS = [Row(op, version) for op, versions in VERSIONS.items() for version in ver
 BIASED_ROWS = [Row(op, version) for op, versions in BIASED.items() for version in versions]
 
 
-WITH_HALF = frozenset({1, 10})
-WITH_INTEGERS = WITH_HALF | {6, 7, 12, 13}  # modulo 2^32 or 2^64
+WHOLE = {6, 7, 12, 13}  # integers of 32 and 64 bits
 PRODUCTS = {
-    **{("", "MatMul", version): types for version, types in ((1, WITH_HALF), (9, WITH_INTEGERS))},
-    ("", "MatMul", 13): WITH_INTEGERS | {16},
-    **{("", "Gemm", version): WITH_HALF for version in (1, 6, 7)},
-    **{("", "Gemm", version): WITH_INTEGERS for version in (9, 11)},
-    ("", "Gemm", 13): WITH_INTEGERS | {16},
+    ("", "MatMul", 1): frozenset({FLOAT, FLOAT16}),
+    ("", "MatMul", 9): frozenset({FLOAT, FLOAT16, *WHOLE}),
+    ("", "MatMul", 13): frozenset({FLOAT, FLOAT16, BFLOAT16, *WHOLE}),
+    **{("", "Gemm", version): frozenset({FLOAT, FLOAT16}) for version in (1, 6, 7)},
+    **{("", "Gemm", version): frozenset({FLOAT, FLOAT16, *WHOLE}) for version in (9, 11)},
+    ("", "Gemm", 13): frozenset({FLOAT, FLOAT16, BFLOAT16, *WHOLE}),
 }
+"""Rows of matrix products, by hand from the ONNX text."""
 
 ONNX_ROWS = [row for row in ROWS if not row.domain]
 
