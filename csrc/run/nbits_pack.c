@@ -52,7 +52,7 @@ static float float_at(const void *data, int32_t dtype, size_t index) {
 static unsigned char zero_at(const ow_nbits_weights *w, size_t column, size_t block) {
     const unsigned char *zeros = w->zeros;
     size_t bits = (size_t)w->bits, row = w->blocks / (8 / bits) + (w->blocks % (8 / bits) != 0), at = block * bits;
-    return (unsigned char)(zeros[column * row + at / 8] >> at % 8 & ((1u << bits) - 1));
+    return (unsigned char)((unsigned)zeros[column * row + at / 8] >> at % 8 & ((1u << bits) - 1));
 }
 
 /* Eight numbers of 2 bits, as 4. */

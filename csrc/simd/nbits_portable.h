@@ -3,9 +3,9 @@
  *   BLOCK_VECTORS  vectors of WIDTH columns that make a panel
  *   CHAIN_ROWS     rows of A, and vectors of columns, of which products take as many at a time as registers hold sums
  *   vw             a word of 32 bits of WIDTH columns; vw_halves: the low and the high halves of its bytes */
-#define BLOCK_VECTORS 8
+#define BLOCK_VECTORS 4
 #define CHAIN_ROWS 2
-#define CHAIN_VECTORS 4
+#define CHAIN_VECTORS 2
 
 typedef uint32_t vw;
 typedef struct vw_table {
