@@ -179,7 +179,6 @@ INLINED void stream_tile(int32_t dtype, const unsigned char *a, size_t stride, c
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; j++)
             s[r][j] = p->starts ? vf_set(0.0f) : vf_load(bytes_of(p->sums + r * p->stride + at + j * WIDTH));
-#pragma GCC unroll 8
     for (size_t i = 0; i < k; i++) {
         const unsigned char *row = b + (i * b_stride + at) * size_of(dtype);
 #pragma GCC unroll 8
