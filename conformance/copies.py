@@ -125,6 +125,7 @@ def provider_session(
     report: str | os.PathLike[str] | None = None,
 ) -> Any:
     """A session with the provider and ONNX Runtime's CPU provider behind it. folder: where external data lies."""
+    config: dict[str, Any] = {FOLDER_KEY: str(folder)}
     return ort_session(
         model,
         threads=threads,
@@ -133,7 +134,7 @@ def provider_session(
         graph_optimization=level,
         report=report,
         session_options=quiet_options(),
-        **{FOLDER_KEY: str(folder)},
+        **config,
     )
 
 

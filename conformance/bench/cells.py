@@ -127,7 +127,7 @@ def nbits(m: int, k: int, n: int, settings: dict[str, int], dtype: str = "float3
     if told["zero_points"]:
         constants["zero_points"] = rng.integers(0, 256, (n, -(-blocks * bits // 8)), np.uint8)
     kind = oh.np_dtype_to_tensor_dtype(a.dtype)
-    attributes = {"K": k, "N": n, **{key: value for key, value in told.items() if key != "zero_points"}}
+    attributes: dict[str, Any] = {"K": k, "N": n, **{key: value for key, value in told.items() if key != "zero_points"}}
     node = oh.make_node("MatMulNBits", ["a", *constants], ["y"], name="node", domain="com.microsoft", **attributes)
     graph = oh.make_graph(
         [node],
