@@ -2,7 +2,7 @@
 
 /* The sums of a tile, F_ROWS x F_VECTORS vectors, fill the registers but for a few. */
 #if WIDTH == 1
-#define F_VECTORS 8 /* of a panel */
+#define F_VECTORS 2 /* of a panel */
 #define F_ROWS 2
 #elif WIDTH == 8
 #define F_VECTORS 2
@@ -161,7 +161,7 @@ INLINED size_t size_of(int32_t dtype) { return dtype == OW_F32 ? 4 : 2; }
 
 /* ---- B as it is ---- */
 
-enum { STREAMS = 8 }; /* so many rows of B are read side by side */
+enum { STREAMS = WIDTH == 1 ? 1 : 8 }; /* so many rows of B are read side by side */
 
 /* Part of a block's sums, on their way from STREAMS rows of B to the next. starts, ends: whether the block does here. */
 typedef struct passage {
