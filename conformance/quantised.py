@@ -3,7 +3,8 @@ whether every node it executes has the reference's bits, and how long a run take
 
 `python -m ortwin.conformance.quantised`. The model (MiniLM, 6 layers) comes from a package, as those of the demo do.
 ONNX Runtime folds its constants first, since the tools quantise only products by constants. Activations are uint8 and
-weights int8, which is what ONNX Runtime's own kernels are fastest at. Exit code 1 if a bit differs.
+weights int8, which is what ONNX Runtime's own kernels are fastest at; or weights have 4 bits. Exit code 1 if a bit
+differs.
 """
 
 from __future__ import annotations
@@ -100,6 +101,23 @@ def forms(source: Path, dims: Mapping[str, int], folder: Path) -> dict[str, Path
             samples = _Samples(read_model(str(folded)), dims)
             shape = {"quant_format": tools.QuantFormat[name], "activation_type": tools.QuantType.QUInt8}
             tools.quantize_static(folded, made[name], samples, **shape, **products)
+        made |= _blocked(folded, folder)
+    return made
+
+
+def _blocked(folded: Path, folder: Path) -> dict[str, Path]:
+    """Weights of 4 bits by blocks of 32, for accuracy levels 0 and 4. None without the packages that the tool needs."""
+    try:
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    except ImportError as error:
+        say(f"no forms of 4 bits: {error} (pip install onnx_ir sympy)")
+        return {}
+    made = {}
+    for level in (0, 4):
+        tool = MatMulNBitsQuantizer(onnx.load(folded), bits=4, block_size=32, is_symmetric=False, accuracy_level=level)
+        tool.process()
+        made[f"4 bits, level {level}"] = folder / f"nbits{level}.onnx"
+        tool.model.save_model_to_file(str(made[f"4 bits, level {level}"]), False)
     return made
 
 

@@ -165,8 +165,8 @@ def _matmul_nbits(m: int, k: int, n: int, name: str) -> Operands:
 
 
 PRODUCTS: Final = {
-    "MatMul": Product(_floats, DTYPES_OF_A),
-    "Gemm": Product(_transposed, DTYPES_OF_A),
+    "MatMul": Product(_floats, DTYPES_OF_A[:2], DTYPES_OF_A[2:]),  # ONNX Runtime has no bfloat16
+    "Gemm": Product(_transposed, DTYPES_OF_A[:2], DTYPES_OF_A[2:]),
     "com.microsoft.MatMulNBits": Product(
         _matmul_nbits,
         (

@@ -24,6 +24,13 @@ PLAIN: Final = (
 LARGER: Final = tuple(((m,), k, n) for k, m in zip((129, 255, 512, 513, 1000, 2048), range(1, 18, 3), strict=True)
                       for n in (1, 17, 64, 130))  # fmt: skip
 
+OPTIONAL: Final = (
+    *(("none", "none", False), ("packed", "none", False), ("none", "short", False), ("flat", "padded", False)),
+    *(("none", "none", True), ("flat", "none", True), ("none", "padded", True), ("packed", "short", True)),
+    *(("float", "none", False), ("packed", "none", True), ("float", "short", True)),
+)
+"""Forms of zero points and g_idx, and whether there is a bias: each is there and not, with and without the others."""
+
 MISTAKES: Final = (
     *("a", "b", "scales", "zero", "groups", "bias", "range", "range"),  # an operand's shape, or g_idx of no block
     *("type", "level", "bits", "block_size"),
@@ -37,10 +44,8 @@ def axes(few: bool) -> dict[str, tuple[Any, ...]]:
         "bits": (4, 8, 2),
         "block_size": (32, 16, 64, 128) if few else (16, 32, 64, 128, 256, 1024),
         "level": (0, 4, 4, 1) if few else (0, 1, 2, 3, 4),
-        "zero": ("none", "packed", "flat", "float", "packed"),
-        "groups": ("none", "none", "short", "none", "padded"),
+        "optional": OPTIONAL,
         "scales": ("matrix", "flat"),
-        "bias": (False, True),
         "left_out": (*[False] * 7, True),
         "broken": (*[""] * ((3 if few else 2) * len(MISTAKES)), *MISTAKES),
     }
@@ -48,7 +53,8 @@ def axes(few: bool) -> dict[str, tuple[Any, ...]]:
 
 def operands(make: Maker) -> tuple[list[Operand | None], dict[str, AttributeValue]]:
     """Inputs in their order, and attributes. What a mistake is made in is there."""
-    chosen, dtype, broken = make.chosen, make.dtype, make.broken
+    dtype, broken = make.dtype, make.broken
+    chosen = {**make.chosen, **dict(zip(("zero", "groups", "bias"), make.chosen["optional"], strict=True))}
     (batch, inner, columns), bits, block_size = chosen["sizes"], chosen["bits"], chosen["block_size"]
     blocks = -(-inner // block_size)
     wrong = {name: int(broken == name) for name in MISTAKES}
@@ -60,8 +66,8 @@ def operands(make: Maker) -> tuple[list[Operand | None], dict[str, AttributeValu
             {0: dtype, 1: FLOAT if dtype == FLOAT16 else FLOAT16}[wrong["type"]],
             scales if chosen["scales"] == "matrix" else (columns * scales[1],),
         ),
-        _zero_points(make, columns, blocks, bits),
-        _groups(make, inner, blocks, block_size),
+        _zero_points(make, chosen["zero"], columns, blocks, bits),
+        _groups(make, chosen["groups"], inner, blocks, block_size),
         make.drawn(dtype, (columns + wrong["bias"],)) if chosen["bias"] or wrong["bias"] else None,
     ]
     attributes: dict[str, AttributeValue] = {
@@ -82,9 +88,9 @@ def _weights(make: Maker, shape: tuple[int, ...]) -> Operand:
     return make.drawn(UINT8, shape, "bits")
 
 
-def _zero_points(make: Maker, columns: int, blocks: int, bits: int) -> Operand | None:
+def _zero_points(make: Maker, form: str, columns: int, blocks: int, bits: int) -> Operand | None:
     """Float ones are among the numbers of so many bits, or of the special mixes any number now and then."""
-    form, wrong = make.chosen["zero"], int(make.broken == "zero")
+    wrong = int(make.broken == "zero")
     if form != "float":
         row = -(-blocks * bits // 8) + wrong
         shape = (columns * row,) if form == "flat" else (columns, row)
@@ -97,9 +103,9 @@ def _zero_points(make: Maker, columns: int, blocks: int, bits: int) -> Operand |
     return operand(found, make.dtype)
 
 
-def _groups(make: Maker, inner: int, blocks: int, block_size: int) -> Operand | None:
+def _groups(make: Maker, form: str, inner: int, blocks: int, block_size: int) -> Operand | None:
     """Behind K, where nobody looks, some are of no block."""
-    form, wrong = make.chosen["groups"], make.broken in ("groups", "range")
+    wrong = make.broken in ("groups", "range")
     if form == "none" and not wrong:
         return None
     length = (blocks * block_size if form == "padded" else inner) + (make.broken == "groups")
