@@ -110,7 +110,7 @@ def _blocked(folded: Path, folder: Path) -> dict[str, Path]:
     try:
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
     except ImportError as error:
-        say(f"no forms of 4 bits: {error} (pip install onnx_ir sympy)")
+        print(f"no forms of 4 bits: {error} (pip install onnx_ir sympy)", file=sys.stderr)
         return {}
     made = {}
     for level in (0, 4):

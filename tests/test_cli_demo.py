@@ -59,7 +59,8 @@ def test_a_model_in_its_quantised_forms(offline: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("ortwin.conformance.bench.host.pin", lambda _: [])
     assert quantised.main(["--rounds", "5", "--json"]) == 0
     found = {form["name"]: form for form in json.loads(capsys.readouterr().out)["forms"]}
-    assert list(found) == ["float32", "dynamic", "QOperator", "QDQ"]
+    assert list(found)[:4] == ["float32", "dynamic", "QOperator", "QDQ"]
+    assert list(found)[4:] in ([], ["4 bits, level 0", "4 bits, level 4"])  # as the packages are there that it takes
     assert all(form["agree"] for form in found.values())
     for name in ("dynamic", "QOperator"):
         assert found[name]["claimed"] >= 3
