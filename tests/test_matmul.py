@@ -22,7 +22,7 @@ import pytest
 
 from models import AVAILABLE, quiet
 from ortwin import fast, ref
-from ortwin.ref import UnsupportedError
+from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref.tensor import dtype_number
 from quantised import Array, model
 
@@ -435,3 +435,34 @@ def test_elementwise_nodes_behind_a_product_give_the_same_bits() -> None:
     expected = np.maximum(model_of(x, w) + bias, F32(0.0))
     for isa in AVAILABLE:
         same(fast.Session(proto, isa=isa).run(None, {"x": x})[0], expected, isa)
+
+
+@pytest.mark.parametrize("op", ["MatMul", "MatMulInteger"])
+def test_ranks_that_are_known_at_run_alone(op: str) -> None:
+    """A scalar has no place in a product: an error each time, and memory for shapes that there are (ASan sees it)."""
+    helper: Any = onnx.helper
+    kind, dtype = (1, F32) if op == "MatMul" else (3, np.int8)
+    ends = [helper.make_tensor_value_info(name, kind, None) for name in "ab"]
+    y = helper.make_tensor_value_info("y", 1 if op == "MatMul" else 6, None)
+    nodes = [helper.make_node(op, ["a", "b"], ["t"]), helper.make_node("Identity", ["t"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends, [y])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=10)
+    session = fast.Session(proto)
+    for k in range(300):
+        feeds = {"a": np.array(1, dtype), "b": np.zeros((k, 3), dtype)}
+        with pytest.raises(InputError, match="rank 0"):
+            session.run(None, feeds)
+        with pytest.raises(InputError, match="rank 0"):
+            session.run(None, {"a": feeds["b"], "b": feeds["a"]})
+    assert session.run(None, {"a": np.ones((2, 3), dtype), "b": np.ones(3, dtype)})[0].tolist() == [3, 3]
+
+
+def test_a_constant_without_elements_is_not_packed() -> None:
+    """However many matrices it has."""
+    helper: Any = onnx.helper
+    b = onnx.numpy_helper.from_array(np.zeros((2**40, 3, 0), F32), "b")
+    ends = [helper.make_tensor_value_info("a", 1, [1, 0, 3])], [helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "g", *ends, [b])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=10)
+    y = fast.Session(proto).run(None, {"a": np.zeros((1, 0, 3), F32)})[0]
+    assert y.shape == (2**40, 0, 0)

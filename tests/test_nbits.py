@@ -432,3 +432,26 @@ def test_a_decode_step_that_is_large_uses_the_hosts_threads_or_makes_its_own_onc
         print("ok")
     """
     assert python(CENSUS + textwrap.dedent(script)).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("power", [57, 58, 60, 62])
+def test_blocks_of_any_size_where_b_is_left_out(power: int) -> None:
+    """What is not there has no size: the bias alone is the result."""
+    helper: Any = onnx.helper
+    settings: dict[str, Any] = {"K": 32, "N": 4, "bits": 4, "block_size": 2**power}
+    inputs = ["a", "b", "scales", "", "", "bias"]
+    node = helper.make_node("MatMulNBits", inputs, ["y"], domain="com.microsoft", **settings)
+    constants: dict[str, Array] = {
+        "b": np.zeros((4, 0, 0), np.uint8),
+        "scales": np.zeros(0, F32),
+        "bias": np.arange(4, dtype=F32),
+    }
+    ends = [helper.make_tensor_value_info("a", 1, [1, 32])], [helper.make_tensor_value_info("y", 1, [1, 4])]
+    given = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    proto = helper.make_model(helper.make_graph([node], "g", *ends, given), opset_imports=imports, ir_version=10)
+    feeds = {"a": np.ones((1, 32), F32)}
+    expected = constants["bias"].reshape(1, 4)
+    assert np.array_equal(ref.Session(proto).run(None, feeds)[0], expected)
+    for isa in AVAILABLE:
+        assert np.array_equal(fast.Session(proto, isa=isa).run(None, feeds)[0], expected), isa

@@ -127,7 +127,7 @@ ow_inner ow_matmul_inner(const ow_whole *node, const ortwin_operand inputs[OW_WH
 const ow_pack *ow_matmul_pack(const ow_kernels *kernels, const ow_whole *node,
                               const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
                               ow_tally *tally) {
-    if (!constants[B] || !is_float(constants[B]->dtype))
+    if (!constants[B] || !constants[B]->bytes || !is_float(constants[B]->dtype))
         return NULL;
     *replaced = 1u << B;
     return ow_float_pack_take(kernels->float_products, constants[B], node->transposes_b, tally);

@@ -201,9 +201,8 @@ static ortwin_status run_rows(job *j, const ortwin_tensor *a, size_t rows, const
 
 /* No k: every sum is +0.0, and the bias counts. */
 static void run_empty(const job *j, size_t rows) {
-    float results[OW_BLOCK_PANEL_MAX] = {0}, zeros[OW_BLOCK_PANEL_MAX] = {0};
+    float zeros[OW_BLOCK_PANEL_MAX] = {0};
     const size_t panel = j->kernels->panel;
-    (void)results;
     for (size_t r = 0; r < rows; r++)
         for (size_t from = 0; from < j->weights->columns; from += panel)
             finish(j, r, 1, from, zeros);
@@ -217,7 +216,8 @@ ortwin_status ow_nbits_run(const ow_kernels *kernels, const ow_whole *node,
         return status;
     ow_nbits_weights w;
     const ortwin_tensor *groups = inputs[OW_NBITS_GROUPS], *bias = inputs[OW_NBITS_BIAS];
-    if (!ow_nbits_weights_of(node, kernels->block_products, inputs, &w))
+    const int is_empty = !node->inner || !inputs[OW_NBITS_B]->bytes; /* then blocks may be of any size */
+    if (!ow_nbits_weights_of(node, kernels->block_products, inputs, &w) && !is_empty)
         return ow_fail(error, ORTWIN_OVERFLOW, "the size of its weights does not fit in memory");
     int32_t *aligned = NULL; /* g_idx */
     job j = {.kernels = kernels->block_products,
@@ -228,7 +228,7 @@ ortwin_status ow_nbits_run(const ow_kernels *kernels, const ow_whole *node,
              .y = y->data,
              .dtype = y->dtype};
     size_t rows = y->bytes / ow_item_size(y->dtype) / w.columns;
-    if (!w.layout.k || !inputs[OW_NBITS_B]->bytes) {
+    if (is_empty) {
         run_empty(&j, rows);
         return ORTWIN_OK;
     }

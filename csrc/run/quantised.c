@@ -186,7 +186,7 @@ const ow_pack *ow_quantised_pack(const ow_kernels *kernels, const ow_whole *node
                                  const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
                                  ow_tally *tally) {
     const positions *p = positions_of(node->kernel);
-    if (!p || !constants[p->b])
+    if (!p || !constants[p->b] || !constants[p->b]->bytes)
         return NULL;
     *replaced = 1u << p->b;
     return ow_integer_pack_take(kernels->products, constants[p->b], tally);

@@ -173,8 +173,9 @@ static size_t count_dims(const ortwin_plan *plan, const ortwin_tensor *inputs, o
         const ow_node *n = &plan->nodes[k];
         ortwin_operand operands[OW_MAX_INPUTS];
         ow_operands(plan, n, values, operands);
-        values[n->output].rank = (size_t)ow_output_rank(&n->resolved, operands);
-        total += 2 * values[n->output].rank; /* its dimensions, and the axes of a walk */
+        int32_t rank = ow_output_rank(&n->resolved, operands);
+        values[n->output].rank = rank < 0 ? 0 : (size_t)rank; /* none: a rank breaks a rule, and fill ends here */
+        total += 2 * values[n->output].rank;                  /* its dimensions, and the axes of a walk */
     }
     return total;
 }
