@@ -21,9 +21,9 @@ import onnx.helper
 import onnx.numpy_helper
 
 from ortwin.conformance import markdown, plugins
-from ortwin.conformance.sweep.arms import ORT, check, file_digest, label
+from ortwin.conformance.ortvalues import sentence
+from ortwin.conformance.sweep.arms import ORT, check, file_digest, host, label
 from ortwin.conformance.tables import progress, say, table, write_json
-from ortwin.fast.library import isas
 from ortwin.fast.ort import onnxruntime
 from ortwin.fast.session import Session
 from ortwin.ref.errors import OrtwinError
@@ -151,7 +151,7 @@ def runner(name: str, product: Product, b: Floats) -> Callable[[Floats], Floats]
         except OrtwinError:
             raise
         except Exception as error:  # whatever a provider raises says why it has no such product
-            raise SumsError(f"{arm} does not run {product.form}: {' '.join(str(error).split())[:200]}") from error
+            raise SumsError(f"{arm} does not run {product.form}: {sentence(error)[:200]}") from error
     return lambda a: np.asarray(session.run(None, {"a": a, **feeds})[0])
 
 
@@ -173,8 +173,7 @@ def measure(names: Sequence[str], products: Sequence[Product] = PRODUCTS) -> Res
             error = np.abs((y - exact) / unit).astype(np.float64)
             same = int(np.count_nonzero(y.view(np.uint32) == ours.view(np.uint32)))
             rows.append(Row(product, label(name), same, _short(error.mean()), _short(error.max())))
-    host = next(name for name, why in isas().items() if not why)
-    return Results(host, {label(name): _version(name) for name in names}, rows)
+    return Results(host(), {label(name): _version(name) for name in names}, rows)
 
 
 def _short(value: Any) -> float:

@@ -4,7 +4,6 @@ set and packing; what it declines; what a decode step makes and wakes."""
 from __future__ import annotations
 
 import itertools
-import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ortwin.conformance import ortvalues
 from ortwin.fast.library import LibraryError
 from ortwin.ref import InputError, UnsupportedError
 from quantised import model, typed
+from threads import needs_proc
 
 WEIGHTS = (1, 2, 3)
 
@@ -375,8 +375,6 @@ small, large = step(512, 512), step(1040, 2100)
 THREADS = ("pools_built", "threads_created")
 FANNED = ("splits", "pieces", "own_pool_fanouts", "host_dispatches", "probes")
 """
-
-needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="this system has no /proc/self/task")
 
 
 @needs_proc

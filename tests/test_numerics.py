@@ -49,8 +49,8 @@ def test_the_page_is_true(text: str) -> None:
 def test_onnx_runtime_gives_what_is_said_of_it(results: Results) -> None:
     if onnxruntime.__version__ != results.ort:
         pytest.skip(f"this is ONNX Runtime {onnxruntime.__version__}, the page is about {results.ort}")
-    if page.host() != results.host:
-        pytest.skip(f"this machine has {page.host()}, the page is about one with {results.host}")
+    if arms.host() != results.host:
+        pytest.skip(f"this machine has {arms.host()}, the page is about one with {results.host}")
     assert page.run_ort() == results
     assert page.RESULTS.read_text() == results.text()
 

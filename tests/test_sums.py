@@ -13,7 +13,7 @@ import pytest
 from models import Array
 from ortwin.conformance import cli, sums
 from ortwin.conformance.sums import PRODUCTS, Product, Results, Row, SumsError
-from ortwin.fast.library import isas
+from ortwin.conformance.sweep.arms import host
 
 Capture = pytest.CaptureFixture[str]
 SMALL = Product(m=4, k=300, constant=True, transposed=False)
@@ -77,8 +77,7 @@ def test_what_is_kept_is_true() -> None:
     kept = sums.read(sums.RESULTS)
     chosen = [product for product in PRODUCTS if product.k == 300]
     here = {(row.product, row.arm): row for row in sums.measure(["ort-cpu"], chosen).rows}
-    host = next(name for name, why in isas().items() if not why)
-    alike = kept.host == host and kept.versions["ort-cpu"] == f"onnxruntime {onnxruntime.__version__}"
+    alike = kept.host == host() and kept.versions["ort-cpu"] == f"onnxruntime {onnxruntime.__version__}"
     for row in kept.rows:
         if (row.product, row.arm) in here and (alike or row.arm == "ours"):
             assert here[row.product, row.arm] == row

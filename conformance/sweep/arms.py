@@ -154,6 +154,11 @@ def ours() -> list[str]:
     return [REFERENCE, *(name for name, why in isas().items() if not why)]
 
 
+def host() -> str:
+    """The widest instruction set of this machine that ours uses."""
+    return next(name for name, why in isas().items() if not why)
+
+
 @functools.cache
 def reference_build() -> str:
     """A digest of the reference's sources."""

@@ -24,7 +24,6 @@ from ortwin.conformance.sweep.cases import CASES, HALVES, Case
 from ortwin.conformance.sweep.certificate import Certificate
 from ortwin.conformance.sweep.measure import CANONICAL, CLASSES, INFINITY, SIGN, SMALLEST_NORMAL
 from ortwin.conformance.tables import say
-from ortwin.fast.library import isas
 from ortwin.fast.ort import onnxruntime
 from ortwin.ref.errors import OrtwinError
 from ortwin.ref.numerics import NUMERICS
@@ -92,11 +91,6 @@ def read(path: Path) -> Results:
     return made
 
 
-def host() -> str:
-    """The widest instruction set of this machine that ours uses."""
-    return next(name for name, why in isas().items() if not why)
-
-
 def run_ort() -> Results:
     """Runs ONNX Runtime's CPU provider on every case."""
     found = {}
@@ -107,7 +101,7 @@ def run_ort() -> Results:
             continue
         copies = [np.full(COPIES, bits, np.uint32).view(np.float32) for bits in INPUTS]
         found[case.name] = _hex([arm.compute(x).view(np.uint32)[0] for x in copies])
-    return Results(onnxruntime().__version__, host(), _hex(INPUTS), found)
+    return Results(onnxruntime().__version__, arms.host(), _hex(INPUTS), found)
 
 
 def _hex(patterns: Iterable[Any]) -> list[str]:

@@ -232,15 +232,22 @@ static ortwin_status add_node(ortwin_plan *plan, const ortwin_node *what, const 
     return ORTWIN_OK;
 }
 
+/* The operands of a node that are constants, NULL for others. inputs: slots, -1 for a missing one. */
+static void find_constants(const ortwin_plan *plan, const int32_t *inputs, size_t count,
+                           const ortwin_tensor *constants[OW_WHOLE_INPUTS]) {
+    for (size_t k = 0; k < OW_WHOLE_INPUTS; k++)
+        constants[k] = k < count && inputs[k] >= 0 && plan->slots[inputs[k]].from == FROM_CONSTANT
+                           ? &plan->slots[inputs[k]].constant
+                           : NULL;
+}
+
 /* A rule that constants break is one that shows before any Run (C9). */
 static ortwin_status inspect_constants(const ortwin_plan *plan, const ortwin_node *what, const ow_resolved *resolved,
                                        ortwin_error *rule) {
-    const ortwin_tensor *constants[OW_WHOLE_INPUTS] = {NULL};
+    const ortwin_tensor *constants[OW_WHOLE_INPUTS];
     if (resolved->op->shape != OW_SHAPE_WHOLE)
         return ORTWIN_OK;
-    for (size_t k = 0; k < what->input_count; k++)
-        if (what->inputs[k] >= 0 && plan->slots[what->inputs[k]].from == FROM_CONSTANT)
-            constants[k] = &plan->slots[what->inputs[k]].constant;
+    find_constants(plan, what->inputs, what->input_count, constants);
     return ow_whole_inspect(&resolved->whole, constants, rule) ? ORTWIN_UNSUPPORTED : ORTWIN_OK;
 }
 
@@ -380,13 +387,11 @@ static void drop_unread(ow_slot *s) {
 /* Packs what can be packed ahead of the node's constants; bit k: operand k is read as part of the pack. */
 static uint32_t pack_constants(ortwin_plan *plan, ow_node *n) {
     _Static_assert((int)OW_MAX_INPUTS == OW_WHOLE_INPUTS, "a node's operands are those of an op executed as a whole");
-    const ortwin_tensor *constants[OW_MAX_INPUTS] = {NULL};
+    const ortwin_tensor *constants[OW_WHOLE_INPUTS];
     uint32_t replaced = 0;
     if (n->resolved.op->shape != OW_SHAPE_WHOLE)
         return 0;
-    for (size_t k = 0; k < OW_MAX_INPUTS; k++)
-        if (n->inputs[k] >= 0 && plan->slots[n->inputs[k]].from == FROM_CONSTANT)
-            constants[k] = &plan->slots[n->inputs[k]].constant;
+    find_constants(plan, n->inputs, OW_MAX_INPUTS, constants);
     n->pack = ow_whole_pack(plan->isa->kernels, &n->resolved.whole, constants, &replaced, &plan->tally);
     return n->pack ? replaced : 0;
 }

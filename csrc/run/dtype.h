@@ -39,4 +39,6 @@ size_t ow_item_size(int32_t dtype);
 int ow_is_held(int32_t dtype);
 const char *ow_dtype_name(int32_t dtype);
 
+static inline int ow_is_float(int32_t dtype) { return dtype == OW_F32 || dtype == OW_F16 || dtype == OW_BF16; }
+
 #endif

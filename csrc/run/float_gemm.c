@@ -55,8 +55,6 @@ static void finish(const job *j, size_t row, size_t rows, size_t from, size_t co
     j->kernels->finish(totals, totals_stride, &f);
 }
 
-static size_t least_of(size_t m, size_t n) { return m < n ? m : n; }
-
 /* With K = 0 there is no block to assign the first sum of: it is +0.0 (C10e). */
 static void clear(const job *j, float *totals, size_t count) {
     if (!j->g->k)
@@ -68,10 +66,10 @@ static void packed_tile(const job *j, size_t row, size_t rows, size_t from, size
     const size_t panel = j->kernels->panel, k = j->g->k;
     clear(j, totals, rows * width);
     for (; from < until; from += width) {
-        size_t columns = least_of(until - from, width), count = (columns + panel - 1) / panel;
+        size_t columns = ow_least(until - from, width), count = (columns + panel - 1) / panel;
         for (size_t i = 0; i < k; i += OW_SUM_BLOCK)
             j->kernels->multiply(left_row(j, row) + i * sizeof(float), j->left_stride, rows,
-                                 j->panels + from * k + i * panel, k * panel, count, least_of(k - i, OW_SUM_BLOCK),
+                                 j->panels + from * k + i * panel, k * panel, count, ow_least(k - i, OW_SUM_BLOCK),
                                  i == 0, totals, width);
         finish(j, row, rows, from, columns, totals, width);
     }
@@ -83,9 +81,9 @@ static void packing_tile(const job *j, size_t row, size_t rows, size_t from, siz
     const size_t panel = j->kernels->panel, panel_size = OW_SUM_BLOCK * panel;
     clear(j, totals, rows * width);
     for (; from < until; from += width) {
-        size_t columns = least_of(until - from, width), count = (columns + panel - 1) / panel;
+        size_t columns = ow_least(until - from, width), count = (columns + panel - 1) / panel;
         for (size_t i = 0; i < j->g->k; i += OW_SUM_BLOCK) {
-            size_t now = least_of(j->g->k - i, OW_SUM_BLOCK);
+            size_t now = ow_least(j->g->k - i, OW_SUM_BLOCK);
             j->kernels->pack(right_at(j->g, i, from), j->g->dtype, right_stride(j->g), j->g->b_transposed, now, columns,
                              packed, panel_size);
             j->kernels->multiply(left_row(j, row) + i * sizeof(float), j->left_stride, rows, packed, panel_size, count,
@@ -100,10 +98,10 @@ static void stream_tile(const job *j, size_t row, size_t rows, size_t from, size
                         float *totals) {
     clear(j, totals, rows * width);
     for (; from < until; from += width) {
-        size_t columns = least_of(until - from, width);
+        size_t columns = ow_least(until - from, width);
         for (size_t i = 0; i < j->g->k; i += OW_SUM_BLOCK)
             j->kernels->stream(left_row(j, row) + i * sizeof(float), j->left_stride, rows, right_at(j->g, i, from),
-                               j->g->dtype, right_stride(j->g), columns, least_of(j->g->k - i, OW_SUM_BLOCK), i == 0,
+                               j->g->dtype, right_stride(j->g), columns, ow_least(j->g->k - i, OW_SUM_BLOCK), i == 0,
                                sums, totals, width);
         finish(j, row, rows, from, columns, totals, width);
     }
@@ -119,7 +117,7 @@ static int run_tile(const void *user, size_t row, size_t rows, size_t from, size
         width = rows <= FEW_ROWS ? FEW_PANELS * panel : panel;
     else if (j->g->b_transposed && rows <= FEW_ROWS)
         width = 2 * panel; /* read once, and used at once */
-    width = least_of(width, whole);
+    width = ow_least(width, whole);
     if (is_streamed(j))
         packed = rows * width; /* the sums on their way */
     else if (!j->panels)
@@ -152,7 +150,7 @@ int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *g, const floa
     if (__builtin_mul_overflow(g->k, sizeof(float), &bytes))
         return 0;
     step = bytes > LEFT_BYTES / 8 ? 8 : LEFT_BYTES / bytes;
-    step = least_of(step, g->rows);
+    step = ow_least(step, g->rows);
     if (__builtin_mul_overflow(step, bytes, &bytes) || bytes > PTRDIFF_MAX)
         return 0;
     float *left = malloc(bytes);
@@ -161,7 +159,7 @@ int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *g, const floa
     for (size_t row = 0; row < g->rows && done; row += step) {
         size_t at = g->a_transposed ? row : row * g->k;
         j.first = row;
-        j.rows = least_of(g->rows - row, step);
+        j.rows = ow_least(g->rows - row, step);
         kernels->widen(g->a + at * ow_item_size(g->dtype), g->dtype, g->a_transposed ? g->rows : g->k, g->a_transposed,
                        j.rows, g->k, left);
         done = run_rows(&j, fan);

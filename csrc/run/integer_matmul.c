@@ -214,8 +214,6 @@ static void packed_piece(const job *j, size_t row, size_t rows, size_t from, siz
     }
 }
 
-static ortwin_status no_memory(ortwin_error *error) { return ow_fail(error, ORTWIN_OUT_OF_MEMORY, "out of memory"); }
-
 static int is_streamed(const job *j) { return !j->panels && j->rows < OW_STREAM_ROWS; }
 
 /* Rows [row, row + rows) and columns [from, until) of the product, from a multiple of the panel. False when there is no
@@ -273,7 +271,7 @@ static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *e
     if (!(fan && count > 1 && is_large && fan->run(fan->context, count, run_task, &c)))
         for (size_t k = 0; k < count; k++)
             run_task(&c, k);
-    return atomic_load(&c.failed) ? no_memory(error) : ORTWIN_OK;
+    return atomic_load(&c.failed) ? ow_no_memory(error) : ORTWIN_OK;
 }
 
 /* Rows of A as they are multiplied, a row of ones behind them. */
@@ -307,7 +305,7 @@ static ortwin_status run_matrix(job *j, const unsigned char *a, int is_signed, c
         return ow_fail(error, ORTWIN_OVERFLOW, "a row's size does not fit in memory");
     void *memory = malloc(size);
     if (!memory)
-        return no_memory(error);
+        return ow_no_memory(error);
     int32_t *row_sums = memory, *left_zeros = row_sums + step;
     void *left = left_zeros + step;
     j->left = left, j->row_sums = row_sums, j->left_zeros = left_zeros;

@@ -19,8 +19,6 @@ enum { LARGE_BATCH = 8 };
 enum { READ_STEPS = 6 };
 static const double fanned_steps = 4194304.0;
 
-static int is_float(int32_t dtype) { return dtype == OW_F32 || dtype == OW_F16 || dtype == OW_BF16; }
-
 /* ---- rules ---- */
 
 /* The operand as it is multiplied. dims: room for two dimensions. */
@@ -44,7 +42,7 @@ static int is_whole(float factor) { return factor < 0x1p63f && factor > -0x1p63f
 
 /* Sums modulo 2^n have no fractions. */
 static ortwin_status check_factor(float factor, const char *what, int32_t dtype, ortwin_error *error) {
-    return is_float(dtype) || is_whole(factor)
+    return ow_is_float(dtype) || is_whole(factor)
                ? ORTWIN_OK
                : ow_fail(error, ORTWIN_UNSUPPORTED, "%s is %g, but of %s a whole number below 2^63 is implemented",
                          what, (double)factor, ow_dtype_name(dtype));
@@ -127,7 +125,7 @@ ow_inner ow_matmul_inner(const ow_whole *node, const ortwin_operand inputs[OW_WH
 const ow_pack *ow_matmul_pack(const ow_kernels *kernels, const ow_whole *node,
                               const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
                               ow_tally *tally) {
-    if (!constants[B] || !constants[B]->bytes || !is_float(constants[B]->dtype))
+    if (!constants[B] || !constants[B]->bytes || !ow_is_float(constants[B]->dtype))
         return NULL;
     *replaced = 1u << B;
     return ow_float_pack_take(kernels->float_products, constants[B], node->transposes_b, tally);
@@ -152,7 +150,7 @@ static int run_matrix(const batch *j, size_t index, const ow_fan *fan) {
     g.y += index * g.rows * g.columns * size;
     if (!j->pack)
         g.b += in_b * g.k * g.columns * size;
-    if (!is_float(g.dtype))
+    if (!ow_is_float(g.dtype))
         return ow_modular_gemm(j->kernels, &g, fan);
     const ow_float_products *kernels = j->kernels->float_products;
     return ow_float_gemm(kernels, &g, j->pack ? ow_float_panels(kernels, j->pack, g.k, g.columns, in_b) : NULL, fan);

@@ -14,8 +14,6 @@ typedef struct job {
     uint64_t alpha, beta;
 } job;
 
-static size_t least_of(size_t m, size_t n) { return m < n ? m : n; }
-
 /* rows x columns from `from` on, which lies with so many elements from one row (column) to the next, row after row. */
 static void copy_matrix(const unsigned char *from, size_t row_stride, size_t column_stride, size_t rows, size_t columns,
                         size_t size, unsigned char *to) {
@@ -65,10 +63,10 @@ static int run_tile(const void *user, size_t row, size_t rows, size_t from, size
         return 0;
     unsigned char *b = a + rows * BLOCK_DEPTH * size, *sums = b + BLOCK_DEPTH * BLOCK_COLUMNS * size;
     for (; from < until; from += BLOCK_COLUMNS) {
-        size_t columns = least_of(until - from, BLOCK_COLUMNS);
+        size_t columns = ow_least(until - from, BLOCK_COLUMNS);
         memset(sums, 0, rows * columns * size);
         for (size_t k = 0; k < g->k; k += BLOCK_DEPTH) {
-            size_t depth = least_of(g->k - k, BLOCK_DEPTH);
+            size_t depth = ow_least(g->k - k, BLOCK_DEPTH);
             copy_matrix(g->a + (g->a_transposed ? k * g->rows + row : row * g->k + k) * size,
                         g->a_transposed ? 1 : g->k, g->a_transposed ? g->rows : 1, rows, depth, size, a);
             copy_matrix(g->b + (g->b_transposed ? from * g->k + k : k * g->columns + from) * size,

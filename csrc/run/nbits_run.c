@@ -136,8 +136,6 @@ static void run_task(void *user, size_t index) {
     free(s.memory);
 }
 
-static ortwin_status no_memory(ortwin_error *error) { return ow_fail(error, ORTWIN_OUT_OF_MEMORY, "out of memory"); }
-
 static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *error) {
     cut c = {.job = j, .heights = (j->rows + PIECE_ROWS - 1) / PIECE_ROWS};
     size_t widths = c.heights >= MAX_PIECES ? 1 : MAX_PIECES / c.heights;
@@ -147,7 +145,7 @@ static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *e
     if (!(fan && count > 1 && is_large && fan->run(fan->context, count, run_task, &c)))
         for (size_t k = 0; k < count; k++)
             run_task(&c, k);
-    return atomic_load(&c.failed) ? no_memory(error) : ORTWIN_OK;
+    return atomic_load(&c.failed) ? ow_no_memory(error) : ORTWIN_OK;
 }
 
 /* Rows of A as they are multiplied. Binary32 that lies well is taken as it is. */
@@ -182,7 +180,7 @@ static ortwin_status run_rows(job *j, const ortwin_tensor *a, size_t rows, const
         return ow_fail(error, ORTWIN_OVERFLOW, "a row's size does not fit in memory");
     unsigned char *memory = size ? malloc(size) : NULL;
     if (size && !memory)
-        return no_memory(error);
+        return ow_no_memory(error);
     float *floats = (float *)(void *)memory, *scales = wide ? floats + step * k : floats;
     int32_t *sums = (int32_t *)(void *)(scales + (j->integers ? step * blocks : 0));
     int8_t *quantised = (int8_t *)(sums + (j->integers ? step * blocks : 0));
@@ -235,7 +233,7 @@ ortwin_status ow_nbits_run(const ow_kernels *kernels, const ow_whole *node,
     if (groups) {
         aligned = malloc(w.layout.k * sizeof *aligned);
         if (!aligned)
-            return no_memory(error);
+            return ow_no_memory(error);
         memcpy(aligned, groups->data, w.layout.k * sizeof *aligned);
         j.groups = aligned;
     }

@@ -238,8 +238,6 @@ static float largest_finite(int32_t dtype) {
     return dtype == OW_F16 ? 0x1.ffcp15f : dtype == OW_BF16 ? 0x1.fep127f : FLT_MAX;
 }
 
-static int is_float(int32_t dtype) { return dtype == OW_F32 || dtype == OW_F16 || dtype == OW_BF16; }
-
 /* A number of a float type as binary32, exactly. */
 static float read_float(int32_t dtype, const void *data) {
     float value;
@@ -253,7 +251,7 @@ static float read_float(int32_t dtype, const void *data) {
 }
 
 void ow_clip_bounds(ow_params *params, int32_t dtype, const void *lower, const void *upper) {
-    if (is_float(dtype)) { /* C10d: a missing bound is the lowest or largest finite value */
+    if (ow_is_float(dtype)) { /* C10d: a missing bound is the lowest or largest finite value */
         params->alpha = lower ? read_float(dtype, lower) : -largest_finite(dtype);
         params->beta = upper ? read_float(dtype, upper) : largest_finite(dtype);
         spread_nan(params);

@@ -100,5 +100,6 @@ void ow_make_utf8(char *text);
 /* Formats one sentence into error (which may be NULL) and returns status. */
 __attribute__((format(printf, 3, 4))) ortwin_status ow_fail(ortwin_error *error, ortwin_status status,
                                                             const char *format, ...);
+ortwin_status ow_no_memory(ortwin_error *error);
 
 #endif

@@ -137,7 +137,6 @@ struct ortwin_plan {
     int own_trace;    /* whether it ends with the plan */
 };
 
-ortwin_status ow_no_memory(ortwin_error *error);
 /* Checks a tensor against its own shape. what, index: for messages, "input 2". */
 ortwin_status ow_check_tensor(const ortwin_tensor *t, const char *what, size_t index, ortwin_error *error);
 /* Whether plan output k is written by no step of its own: it is a copy of an input, of a constant, or of a value that

@@ -13,4 +13,6 @@ typedef int ow_tile_fn(const void *user, size_t row, size_t rows, size_t from, s
  * begin at multiples of `least` columns, by the fan, or bands of whole rows in its absence. False when a tile was. */
 int ow_run_tiles(const ow_fan *fan, size_t rows, size_t columns, size_t least, ow_tile_fn *tile, const void *user);
 
+static inline size_t ow_least(size_t m, size_t n) { return m < n ? m : n; }
+
 #endif
