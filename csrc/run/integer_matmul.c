@@ -5,15 +5,13 @@
 #include "run/matrices.h"
 #include "run/numbers.h"
 #include "run/ops.h"
+#include "run/tiles.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     LEFT_BYTES = 16 << 20, /* of left rows as they are multiplied, at a time */
-    PIECE_ROWS = 128,      /* left rows of a piece, at most */
-    MAX_PIECES = 64,
     FANNED = 1 << 21,      /* products from which several threads are worth waking: 10 us and more of one */
     STREAM_COLUMNS = 1024, /* columns whose sums stay in the first-level cache while B streams by */
     DEPTH = 1024,          /* k for which sums stay in registers, while a panel of B stays in the cache */
@@ -218,7 +216,8 @@ static int is_streamed(const job *j) { return !j->panels && j->rows < OW_STREAM_
 
 /* Rows [row, row + rows) and columns [from, until) of the product, from a multiple of the panel. False when there is no
  * memory. */
-static int run_piece(const job *j, size_t row, size_t rows, size_t from, size_t until) {
+static int run_piece(const void *user, size_t row, size_t rows, size_t from, size_t until) {
+    const job *j = user;
     const size_t panel = j->kernels->panel;
     size_t sums_size = j->panels ? rows * panel : (rows + 1) * BLOCK_COLUMNS, packed_size = 0;
     if (is_streamed(j))
@@ -241,37 +240,12 @@ static int run_piece(const job *j, size_t row, size_t rows, size_t from, size_t 
     return 1;
 }
 
-/* The rows that are there, in at most MAX_PIECES pieces (or as many as have PIECE_ROWS): the cut follows from the shape
- * alone (C1). */
-typedef struct cut {
-    const job *job;
-    size_t heights, width; /* how many pieces are on top of one another; columns of each */
-    atomic_int failed;
-} cut;
-
-static void run_task(void *user, size_t index) {
-    cut *c = user;
-    const job *j = c->job;
-    size_t row = index % c->heights * PIECE_ROWS, from = index / c->heights * c->width;
-    size_t rows = j->rows - row < PIECE_ROWS ? j->rows - row : PIECE_ROWS;
-    size_t until = j->columns - from < c->width ? j->columns : from + c->width;
-    if (!run_piece(j, row, rows, from, until))
-        atomic_store_explicit(&c->failed, 1, memory_order_relaxed);
-}
-
+/* The rows that are there. */
 static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *error) {
-    const size_t panel = j->kernels->panel;
-    cut c = {.job = j, .heights = (j->rows + PIECE_ROWS - 1) / PIECE_ROWS};
-    size_t widths = c.heights >= MAX_PIECES ? 1 : MAX_PIECES / c.heights;
-    size_t least = j->panels ? panel : is_streamed(j) ? STREAM_COLUMNS / 2 : BLOCK_COLUMNS;
-    c.width = (j->columns + widths - 1) / widths;
-    c.width = (c.width + least - 1) / least * least;
-    size_t count = (j->columns + c.width - 1) / c.width * c.heights;
+    size_t least = j->panels ? j->kernels->panel : is_streamed(j) ? STREAM_COLUMNS / 2 : BLOCK_COLUMNS;
     int is_large = (double)j->rows * (double)j->columns * (double)j->k >= FANNED;
-    if (!(fan && count > 1 && is_large && fan->run(fan->context, count, run_task, &c)))
-        for (size_t k = 0; k < count; k++)
-            run_task(&c, k);
-    return atomic_load(&c.failed) ? ow_no_memory(error) : ORTWIN_OK;
+    int done = ow_run_tiles(is_large ? fan : NULL, j->rows, j->columns, least, run_piece, j);
+    return done ? ORTWIN_OK : ow_no_memory(error);
 }
 
 /* Rows of A as they are multiplied, a row of ones behind them. */

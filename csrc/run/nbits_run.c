@@ -3,18 +3,16 @@
 #include "run/dtype.h"
 #include "run/numbers.h"
 #include "run/ops.h"
+#include "run/tiles.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     LEFT_BYTES = 16 << 20, /* of rows of A as they are multiplied, at a time */
-    PIECE_ROWS = 128,      /* rows of a piece, at most */
-    MAX_PIECES = 64,
-    FANNED = 1 << 21, /* products from which several threads are worth waking: 15 us and more of one */
-    SEGMENT = 64,     /* k of weights that are widened for many rows: they stay in the first-level cache */
-    VALUE_SLACK = 64, /* bytes behind a row of integers that kernels may write */
+    FANNED = 1 << 21,      /* products from which several threads are worth waking: 15 us and more of one */
+    SEGMENT = 64,          /* k of weights that are widened for many rows: they stay in the first-level cache */
+    VALUE_SLACK = 64,      /* bytes behind a row of integers that kernels may write */
 };
 
 typedef struct job {
@@ -31,13 +29,6 @@ typedef struct job {
     unsigned char *y;
     int32_t dtype;
 } job;
-
-/* The product has at most MAX_PIECES pieces, or as many as have PIECE_ROWS: the cut follows from the shape alone (C1). */
-typedef struct cut {
-    const job *job;
-    size_t heights, width; /* how many pieces are on top of one another; panels of each */
-    atomic_int failed;
-} cut;
 
 /* What a piece needs besides. */
 typedef struct scratch {
@@ -113,39 +104,31 @@ static void finish(const job *j, size_t row, size_t rows, size_t from, const flo
     }
 }
 
-static void run_task(void *user, size_t index) {
-    cut *c = user;
-    const job *j = c->job;
-    const size_t row = index % c->heights * PIECE_ROWS, rows = j->rows - row < PIECE_ROWS ? j->rows - row : PIECE_ROWS;
-    size_t p = index / c->heights * c->width,
-           end = j->weights->panels - p < c->width ? j->weights->panels : p + c->width;
+/* from: a multiple of a panel. */
+static int run_tile(const void *user, size_t row, size_t rows, size_t from, size_t until) {
+    const job *j = user;
+    const size_t width = j->kernels->panel;
     scratch s;
-    if (!take_scratch(j, rows, &s)) {
-        atomic_store_explicit(&c->failed, 1, memory_order_relaxed);
-        return;
-    }
-    for (; p < end; p++) {
+    if (!take_scratch(j, rows, &s))
+        return 0;
+    for (; from < until; from += width) {
         const unsigned char *panel = s.panel;
         if (j->packed)
-            panel = j->packed + p * ow_nbits_panel_bytes(j->weights);
+            panel = j->packed + from / width * ow_nbits_panel_bytes(j->weights);
         else
-            ow_nbits_pack_panel(j->weights, p, s.panel);
+            ow_nbits_pack_panel(j->weights, from / width, s.panel);
         multiply(j, row, rows, panel, &s);
-        finish(j, row, rows, p * j->kernels->panel, s.totals);
+        finish(j, row, rows, from, s.totals);
     }
     free(s.memory);
+    return 1;
 }
 
-static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *error) {
-    cut c = {.job = j, .heights = (j->rows + PIECE_ROWS - 1) / PIECE_ROWS};
-    size_t widths = c.heights >= MAX_PIECES ? 1 : MAX_PIECES / c.heights;
-    c.width = (j->weights->panels + widths - 1) / widths;
-    size_t count = (j->weights->panels + c.width - 1) / c.width * c.heights;
-    int is_large = (double)j->rows * (double)j->weights->columns * (double)j->weights->layout.k >= FANNED;
-    if (!(fan && count > 1 && is_large && fan->run(fan->context, count, run_task, &c)))
-        for (size_t k = 0; k < count; k++)
-            run_task(&c, k);
-    return atomic_load(&c.failed) ? ow_no_memory(error) : ORTWIN_OK;
+static ortwin_status run_tiles(const job *j, const ow_fan *fan, ortwin_error *error) {
+    const size_t columns = j->weights->columns;
+    int is_large = (double)j->rows * (double)columns * (double)j->weights->layout.k >= FANNED;
+    int done = ow_run_tiles(is_large ? fan : NULL, j->rows, columns, j->kernels->panel, run_tile, j);
+    return done ? ORTWIN_OK : ow_no_memory(error);
 }
 
 /* Rows of A as they are multiplied. Binary32 that lies well is taken as it is. */
@@ -191,7 +174,7 @@ static ortwin_status run_rows(job *j, const ortwin_tensor *a, size_t rows, const
         j->rows = rows - row < step ? rows - row : step;
         j->y = y + row * j->weights->columns * item;
         take_rows(j, a, row, floats, quantised, scales, sums);
-        status = run_pieces(j, fan, error);
+        status = run_tiles(j, fan, error);
     }
     free(memory);
     return status;
