@@ -13,17 +13,14 @@ from pathlib import Path
 ROOT = Path(os.environ.get("ORTWIN_TREE") or Path(__file__).resolve().parent.parent)
 """The sources that builds are made of: this tree, unless mutate.py has another."""
 COMPILE = (
-    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(), *sys.argv[2:], "
+    "import build_flags as b, subprocess, sys; subprocess.run([*b.compiler(), *b.compile_flags(*sys.argv[2:]), "
     "*b.sources(), *b.link_flags(), '-o', sys.argv[1]], check=True, cwd=b.ROOT)"
 )
-QUICK = ("-Og", "-w")
-"""Bits do not depend on the optimiser (C2), and without most of it the kernels compile in a sixth of the time; it would
-warn where intrinsics are no functions."""
 
 
-def compile_library(tree: Path, library: Path, *flags: str) -> None:
-    """Compiles the csrc of a tree as its own build_flags says, with further flags; library: an absolute path."""
-    subprocess.run([sys.executable, "-c", COMPILE, str(library), *flags], cwd=tree / "csrc", check=True)
+def compile_library(tree: Path, library: Path, *mode: str) -> None:
+    """Compiles the csrc of a tree as its own build_flags says, in that mode; library: an absolute path."""
+    subprocess.run([sys.executable, "-c", COMPILE, str(library), *mode], cwd=tree / "csrc", check=True)
 
 
 def build_library(
@@ -51,7 +48,7 @@ def build_library(
     for name, text in (files or {}).items():
         (tree / "csrc" / name).write_text(text, encoding="utf-8")
     library = folder / "libortwin.so"
-    compile_library(tree, library, *QUICK)
+    compile_library(tree, library, "interpreted")
     return library
 
 

@@ -419,7 +419,7 @@ def test_any_address_will_do() -> None:
 
 
 def test_elementwise_nodes_behind_a_product_give_the_same_bits() -> None:
-    """A product is a segment of its own, and what follows it runs piece by piece."""
+    """As test_followers.py has many of."""
     rng = np.random.default_rng(14)
     x, w, bias = numbers(rng, F32, 9, 40), numbers(rng, F32, 40, 70), numbers(rng, F32, 70)
     helper: Any = onnx.helper

@@ -2,9 +2,11 @@
  *
  * A value that is read in its own segment only is never whole: it gets the buffer of one piece, alive from the step that
  * writes it to the last that reads it. Where several threads run pieces at once each has one of its own, and none is
- * given away within the segment, as one thread may be at its first step while another is at the last. Any other is whole and alive from the start of the segment that writes it to the
- * end of the last one that reads it, since every piece comes by all steps of a segment. A value takes over the buffer
- * of an operand that dies with the step, where the two go through it in step: kernels allow y == x. */
+ * given away within the segment, as one thread may be at its first step while another is at the last. Any other is whole
+ * and alive from the start of the segment that writes it to the end of the last one that reads it, since every piece
+ * comes by all steps of a segment. A value takes over the buffer of an operand that dies with the step, where the two go
+ * through it in step: kernels allow y == x. What follows a product is computed tile by tile, in values that are whole,
+ * and takes over no operand of the product, which other tiles may still read. */
 #include "run/parts.h"
 
 #include <stdlib.h>
@@ -37,14 +39,24 @@ typedef struct planner {
 
 static int is_intermediate(const ow_slot *s) { return s->from == FROM_NODE && s->output < 0; }
 
+static int reads(const ow_node *node, uint32_t slot) {
+    for (size_t k = 0; k < node->input_count; k++)
+        if (node->inputs[k] == (int32_t)slot)
+            return 1;
+    return 0;
+}
+
 /* The operand of the step whose buffer its output may take over, NONE if there is none. */
 static size_t heir(const planner *p, size_t step, size_t bytes, int local) {
     const ow_step *s = &p->signature->steps[step];
+    const ow_segment *own = &p->signature->segments[p->segment_of[step]];
+    const ow_node *product = ow_begins_whole(p->signature, own) ? p->signature->steps[own->first].node : NULL;
     const ow_place operands[2] = {s->x, s->b};
     for (size_t k = 0; k < (s->binary ? 2u : 1u); k++) {
         const ow_slot *slot = &p->plan->slots[operands[k].slot];
         size_t at = p->buffer_of[operands[k].slot];
-        if (!operands[k].item || !is_intermediate(slot) || slot->last_use != step)
+        if (!operands[k].item || !is_intermediate(slot) || slot->last_use != step ||
+            (product && reads(product, operands[k].slot)))
             continue;
         const buffer *b = &p->buffers[at];
         if (b->holder == (int32_t)operands[k].slot && b->local == local && b->bytes == bytes)
@@ -63,7 +75,7 @@ static void assign(planner *p) {
         if (!is_intermediate(slot))
             continue;
         size_t last = slot->read ? slot->last_use : step;
-        int local = p->segment_of[last] == p->segment_of[step];
+        int local = p->segment_of[last] == p->segment_of[step] && !ow_begins_whole(p->signature, own);
         size_t lanes = ow_lanes(own), lane = own->piece * p->signature->steps[step].item;
         size_t bytes = local ? lanes * lane : p->signature->values[y].bytes;
         size_t at = heir(p, step, bytes, local);

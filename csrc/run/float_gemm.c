@@ -139,7 +139,14 @@ static int run_rows(const job *j, const ow_fan *fan) {
     size_t least = is_streamed(j) ? STREAM_LEAST : BLOCK_COLUMNS;
     if (j->panels)
         least = j->kernels->panel * (j->rows <= FEW_ROWS ? FEW_PANELS : 1);
-    return ow_run_tiles(fan, j->rows, j->g->columns, least, run_tile, j);
+    const size_t item = ow_item_size(j->g->dtype), columns = j->g->columns;
+    return ow_run_tiles(fan, &(ow_tiling){.tile = run_tile,
+                                          .user = j,
+                                          .y = j->g->y + j->first * columns * item,
+                                          .item = item,
+                                          .rows = j->rows,
+                                          .columns = columns,
+                                          .least = least});
 }
 
 int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *g, const float *panels, const ow_fan *fan) {

@@ -16,8 +16,7 @@ typedef struct ow_gemm {
     unsigned char *y;
 } ow_gemm;
 
-/* Of floats (C5, C6). panels: B as ow_float_pack has it, or NULL. fan: NULL for this thread alone. False when there is no
- * memory. */
+/* Of floats (C5, C6). panels: B as ow_float_pack has it, or NULL. False when there is no memory. */
 int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *g, const float *panels, const ow_fan *fan);
 /* Of integers of 32 or 64 bits (C7); alpha and beta are whole numbers below 2^63. */
 int ow_modular_gemm(const ow_kernels *kernels, const ow_gemm *g, const ow_fan *fan);

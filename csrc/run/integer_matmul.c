@@ -243,9 +243,15 @@ static int run_piece(const void *user, size_t row, size_t rows, size_t from, siz
 /* The rows that are there. */
 static ortwin_status run_pieces(const job *j, const ow_fan *fan, ortwin_error *error) {
     size_t least = j->panels ? j->kernels->panel : is_streamed(j) ? STREAM_COLUMNS / 2 : BLOCK_COLUMNS;
-    int is_large = (double)j->rows * (double)j->columns * (double)j->k >= FANNED;
-    int done = ow_run_tiles(is_large ? fan : NULL, j->rows, j->columns, least, run_piece, j);
-    return done ? ORTWIN_OK : ow_no_memory(error);
+    ow_fan workers = ow_fan_for(fan, (double)j->rows * (double)j->columns * (double)j->k >= FANNED);
+    ow_tiling tiling = {.tile = run_piece,
+                        .user = j,
+                        .y = j->y + j->first * j->columns * j->y_size,
+                        .item = j->y_size,
+                        .rows = j->rows,
+                        .columns = j->columns,
+                        .least = least};
+    return ow_run_tiles(&workers, &tiling) ? ORTWIN_OK : ow_no_memory(error);
 }
 
 /* Rows of A as they are multiplied, a row of ones behind them. */

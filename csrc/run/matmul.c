@@ -138,6 +138,7 @@ typedef struct batch {
     ow_matrices a, b;
     const int64_t *dims;
     size_t rank, count, share; /* matrices of the product; of them, those of a task */
+    ow_fan alone;              /* of a task's thread */
     const ow_pack *pack;
     atomic_int failed;
 } batch;
@@ -160,18 +161,22 @@ static void run_share(void *user, size_t index) {
     batch *j = user;
     size_t end = (index + 1) * j->share < j->count ? (index + 1) * j->share : j->count;
     for (size_t m = index * j->share; m < end; m++)
-        if (!run_matrix(j, m, NULL))
+        if (!run_matrix(j, m, &j->alone))
             atomic_store_explicit(&j->failed, 1, memory_order_relaxed);
 }
 
 static int run_batch(batch *j, const ow_fan *fan) {
     double steps = (double)j->one.k * (double)j->one.columns * (double)(j->one.rows + READ_STEPS);
+    ow_fan workers = ow_fan_for(fan, steps * (double)j->count >= fanned_steps);
     j->share = (j->count - 1) / OW_MAX_PIECES + 1;
-    if (fan && j->count >= LARGE_BATCH && steps * (double)j->count >= fanned_steps &&
-        fan->run(fan->context, (j->count - 1) / j->share + 1, run_share, j))
+    j->alone = *fan;
+    j->alone.run = NULL;
+    if (workers.run && j->count >= LARGE_BATCH &&
+        workers.run(workers.context, (j->count - 1) / j->share + 1, run_share, j))
         return !atomic_load(&j->failed);
+    workers = ow_fan_for(fan, steps >= fanned_steps);
     for (size_t m = 0; m < j->count; m++)
-        if (!run_matrix(j, m, steps >= fanned_steps ? fan : NULL))
+        if (!run_matrix(j, m, &workers))
             return 0;
     return 1;
 }

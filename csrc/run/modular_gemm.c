@@ -84,5 +84,11 @@ int ow_modular_gemm(const ow_kernels *kernels, const ow_gemm *g, const ow_fan *f
     const size_t size = ow_item_size(g->dtype);
     job j = {g, size, size == 4 ? kernels->modular_32 : kernels->modular_64, (uint64_t)(int64_t)g->alpha,
              (uint64_t)(int64_t)g->beta};
-    return ow_run_tiles(fan, g->rows, g->columns, BLOCK_COLUMNS, run_tile, &j);
+    return ow_run_tiles(fan, &(ow_tiling){.tile = run_tile,
+                                          .user = &j,
+                                          .y = g->y,
+                                          .item = size,
+                                          .rows = g->rows,
+                                          .columns = g->columns,
+                                          .least = BLOCK_COLUMNS});
 }

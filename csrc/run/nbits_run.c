@@ -126,9 +126,15 @@ static int run_tile(const void *user, size_t row, size_t rows, size_t from, size
 
 static ortwin_status run_tiles(const job *j, const ow_fan *fan, ortwin_error *error) {
     const size_t columns = j->weights->columns;
-    int is_large = (double)j->rows * (double)columns * (double)j->weights->layout.k >= FANNED;
-    int done = ow_run_tiles(is_large ? fan : NULL, j->rows, columns, j->kernels->panel, run_tile, j);
-    return done ? ORTWIN_OK : ow_no_memory(error);
+    ow_fan workers = ow_fan_for(fan, (double)j->rows * (double)columns * (double)j->weights->layout.k >= FANNED);
+    ow_tiling tiling = {.tile = run_tile,
+                        .user = j,
+                        .y = j->y,
+                        .item = ow_item_size(j->dtype),
+                        .rows = j->rows,
+                        .columns = columns,
+                        .least = j->kernels->panel};
+    return ow_run_tiles(&workers, &tiling) ? ORTWIN_OK : ow_no_memory(error);
 }
 
 /* Rows of A as they are multiplied. Binary32 that lies well is taken as it is. */
@@ -211,6 +217,8 @@ ortwin_status ow_nbits_run(const ow_kernels *kernels, const ow_whole *node,
     size_t rows = y->bytes / ow_item_size(y->dtype) / w.columns;
     if (is_empty) {
         run_empty(&j, rows);
+        if (fan->follow)
+            fan->follow(fan->context, y->data, rows * w.columns);
         return ORTWIN_OK;
     }
     if (groups) {

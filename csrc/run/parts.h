@@ -72,11 +72,14 @@ typedef struct ow_step {
 } ow_step;
 
 /* Consecutive steps whose outputs have one shape: elementwise all of them, so each piece of the outputs is a matter of
- * the same piece of the operands, and the steps can take turns at pieces that fit in the cache. */
+ * the same piece of the operands, and the steps can take turns at pieces that fit in the cache. Only the first may be
+ * executed as a whole: a product, which lets the others follow it through the tiles that it is computed by, or an op
+ * that stands alone. */
 typedef struct ow_segment {
     size_t first, end;   /* steps */
     size_t count, piece; /* elements: of the outputs, and of what goes through the cache at a time */
-    size_t cut;          /* elements that a thread takes at a time; count where several threads are not worth it */
+    size_t cut; /* elements that a thread takes at a time; count where several threads are not worth it. What is
+                            executed as a whole is cut otherwise, and so is what follows it. */
 } ow_segment;
 
 typedef struct ow_signature {
@@ -147,12 +150,16 @@ void ow_operands(const ortwin_plan *plan, const ow_node *node, const ow_value *v
                  ortwin_operand operands[OW_MAX_INPUTS]);
 /* How the node is executed on operands of these shapes. axes: room for the output's rank. */
 void ow_make_step(const ortwin_plan *plan, const ow_node *node, const ow_value *values, ow_axis *axes, ow_step *step);
-/* Runs a STEP_WHOLE, all of it. fan: NULL for this thread alone. */
+/* Runs a STEP_WHOLE, all of it, and what follows it by the fan. */
 ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, const ow_value *values,
                            const ow_node *node, const ow_fan *fan, ortwin_error *error);
 /* Runs one node's kernel for elements begin to begin + count of its output. Serial, and free of any state but what it
  * is given: pieces of one step may run in any order, or at once in a lane each. */
 void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane, size_t begin, size_t count);
+/* Whether the segment begins with what is executed as a whole. */
+static inline int ow_begins_whole(const ow_signature *signature, const ow_segment *segment) {
+    return signature->steps[segment->first].kind == STEP_WHOLE;
+}
 /* In how many lanes the segment's pieces may run at once. */
 static inline size_t ow_lanes(const ow_segment *segment) {
     return segment->cut < segment->count ? (segment->count - 1) / segment->cut + 1 : 1;

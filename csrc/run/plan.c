@@ -69,7 +69,7 @@ void ow_run_kernel(unsigned char *const *base, const ow_step *step, size_t lane,
     case STEP_BIASED: run_biased(step, x, b, y, begin, count); break;
     case STEP_PAIRED: step->binary(x, step->x_step, b, step->b_step, y, count); break;
     case STEP_WALKED: run_walked(step, x, b, y, begin, count); break;
-    case STEP_WHOLE: break; /* not by pieces: ow_run_whole */
+    case STEP_WHOLE: break; /* ow_run_whole has computed these elements */
     case STEP_COPY:
         if (y != x)
             memcpy(y, x, count * step->item);
@@ -109,8 +109,9 @@ static void run_range(const ow_frame *frame, const ow_segment *segment, size_t l
 }
 
 typedef struct segment_work {
-    const ow_frame *frame;
+    ow_frame *frame;
     const ow_segment *segment;
+    atomic_size_t pieces; /* of what follows a product */
 } segment_work;
 
 static void run_cut(void *user, size_t index) {
@@ -130,29 +131,50 @@ static int fan_out(ow_frame *frame, size_t count, size_t cut, ortwin_task_fn tas
 }
 
 static int fan_whole(void *context, size_t count, void (*task)(void *user, size_t index), void *user) {
-    ow_frame *frame = context;
+    ow_frame *frame = ((segment_work *)context)->frame;
     return ow_fan_out(&(ow_team){frame->plan->threads, frame->pool}, count, task, user, &frame->tally);
 }
 
-static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
-    const ow_step *first = frame->signature->steps + segment->first;
-    ow_fan fan = {fan_whole, frame};
+/* The rest of a segment that begins with a product, on elements that it has finished. */
+static void follow(void *context, const unsigned char *finished, size_t count) {
+    segment_work *work = context;
+    const ow_step *first = work->frame->signature->steps + work->segment->first;
+    size_t begin = (size_t)(finished - work->frame->base[first->node->output]) / first->item;
+    run_range(work->frame, work->segment, 0, begin, begin + count);
+    atomic_fetch_add_explicit(&work->pieces, pieces_of(count, work->segment->piece), memory_order_relaxed);
+}
+
+static void count_chain(ow_frame *frame, const ow_segment *segment, size_t pieces) {
+    if (segment->end - segment->first == 1)
+        return;
+    ow_count(&frame->tally, OW_chains, 1);
+    ow_count(&frame->tally, OW_chain_pieces, pieces);
+}
+
+static ortwin_status run_whole_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
+    const ow_node *node = frame->signature->steps[segment->first].node;
+    segment_work work = {.frame = frame, .segment = segment};
+    int is_followed = segment->end - segment->first > 1;
+    ow_fan fan = {fan_whole, is_followed ? follow : NULL, &work, segment->cut < segment->count};
     /* Rules about elements hold where there is nothing to compute, too. */
-    if (first->kind == STEP_WHOLE)
-        return segment->count || ow_whole_inspected(&first->node->resolved.whole)
-                   ? ow_run_whole(frame->plan, frame->base, frame->signature->values, first->node, &fan, error)
-                   : ORTWIN_OK;
+    if (!segment->count && !ow_whole_inspected(&node->resolved.whole))
+        return ORTWIN_OK;
+    ortwin_status status = ow_run_whole(frame->plan, frame->base, frame->signature->values, node, &fan, error);
+    count_chain(frame, segment, atomic_load(&work.pieces));
+    return status;
+}
+
+static ortwin_status run_segment(ow_frame *frame, const ow_segment *segment, ortwin_error *error) {
+    if (ow_begins_whole(frame->signature, segment))
+        return run_whole_segment(frame, segment, error);
     size_t count = segment->count, cut = segment->cut, pieces = pieces_of(count, segment->piece);
-    segment_work work = {frame, segment};
+    segment_work work = {.frame = frame, .segment = segment};
     if (fan_out(frame, count, cut, run_cut, &work)) {
         size_t whole = count / cut;
         pieces = whole * pieces_of(cut, segment->piece) + pieces_of(count - whole * cut, segment->piece);
     } else
         run_range(frame, segment, 0, 0, count);
-    if (segment->end - segment->first > 1) {
-        ow_count(&frame->tally, OW_chains, 1);
-        ow_count(&frame->tally, OW_chain_pieces, pieces);
-    }
+    count_chain(frame, segment, pieces);
     return ORTWIN_OK;
 }
 
@@ -194,7 +216,7 @@ static int is_read_in_step(const ow_signature *signature, size_t step, int32_t s
     const ow_segment *segment = signature->segments;
     while (step >= segment->end)
         segment++;
-    if (segment->count <= segment->piece && segment->count <= segment->cut)
+    if (segment->count <= segment->piece && segment->count <= segment->cut && !ow_begins_whole(signature, segment))
         return 1; /* a single piece: nobody takes turns */
     for (const ow_step *s = signature->steps + segment->first; s < signature->steps + segment->end; s++)
         for (size_t k = 0; k < s->node->input_count; k++) {

@@ -121,13 +121,15 @@ static size_t common_multiple(size_t m, size_t n) {
     return a && !__builtin_mul_overflow(m / a, n, &product) ? product : 0;
 }
 
-/* Where several threads would cut a segment: by its dearest step, and into whole rows of all that have rows. */
+/* Where several threads would cut a segment's elementwise steps: by the dearest, and into whole rows of all that have
+ * rows. */
 static size_t find_cut(const ow_signature *made, const ow_segment *s) {
     ow_cost cost = OW_COST_MEMORY;
     size_t width = 1;
-    if (made->steps[s->first].kind == STEP_WHOLE)
-        return s->count; /* it cuts itself */
-    for (size_t k = s->first; k < s->end; k++) {
+    size_t first = s->first + (size_t)ow_begins_whole(made, s);
+    if (first == s->end)
+        return s->count;
+    for (size_t k = first; k < s->end; k++) {
         const ow_step *step = &made->steps[k];
         cost = step->node->resolved.op->cost > cost ? step->node->resolved.op->cost : cost;
         width = common_multiple(width, step->width);
@@ -135,12 +137,17 @@ static size_t find_cut(const ow_signature *made, const ow_segment *s) {
     return ow_piece_length(s->count, cost, width);
 }
 
-/* Joins steps whose outputs have one shape, unless they are executed as a whole: such a one stands alone. */
+/* Whether a step executed as a whole lets others follow it through its tiles. */
+static int is_followed(const ow_step *step) {
+    return step->kind != STEP_WHOLE || step->node->resolved.op->cost == OW_COST_PRODUCT;
+}
+
+/* Joins steps whose outputs have one shape. */
 static void make_segments(const ortwin_plan *plan, ow_signature *made) {
     for (size_t k = 0; k < plan->node_count; k++) {
         const ow_value *y = &made->values[plan->nodes[k].output];
         ow_segment *last = made->segment_count ? &made->segments[made->segment_count - 1] : NULL;
-        if (!last || made->steps[k].kind == STEP_WHOLE || made->steps[last->first].kind == STEP_WHOLE ||
+        if (!last || made->steps[k].kind == STEP_WHOLE || !is_followed(&made->steps[last->first]) ||
             !same_shape(&made->values[plan->nodes[last->first].output], y)) {
             last = &made->segments[made->segment_count++];
             *last = (ow_segment){k, k, y->count, y->count, y->count};

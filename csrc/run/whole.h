@@ -20,12 +20,27 @@ typedef struct ow_whole {
     int transposes_a, transposes_b, broadcast;
 } ow_whole;
 
-/* Whoever can run task(user, 0) to task(user, count - 1), each once, on several threads and wait for them. run returns
- * false when it ran nothing, and the caller is to do it. */
+/* Who works on an op, and on what follows it.
+ *
+ * run: runs task(user, 0) to task(user, count - 1), each once, on several threads and waits for them; false when it ran
+ * nothing, and the caller is to do it. NULL: this thread alone.
+ *
+ * follow: elementwise steps that a product calls for the elements of y that it has finished, each once, in any order, on
+ * any thread: while they are in the cache, and without waiting for the others. NULL: there are none. */
 typedef struct ow_fan {
     int (*run)(void *context, size_t count, void (*task)(void *user, size_t index), void *user);
+    void (*follow)(void *context, const unsigned char *finished, size_t count);
     void *context;
+    int follows_long; /* whether what follows would be worth several threads by itself */
 } ow_fan;
+
+/* The same, but work that is too short for several threads, as what follows it is, stays on this one. */
+static inline ow_fan ow_fan_for(const ow_fan *fan, int is_long) {
+    ow_fan chosen = *fan;
+    if (!is_long && !fan->follows_long)
+        chosen.run = NULL;
+    return chosen;
+}
 
 /* Types and known shapes of the operands (type 0: there is none) against the op's rules. *dtype: the output's type.
  * dims, which may be NULL, gets its shape as far as it is known, *rank dimensions or -1. ORTWIN_UNSUPPORTED for a type
@@ -48,7 +63,7 @@ typedef const ow_pack *ow_whole_pack_fn(const ow_kernels *kernels, const ow_whol
                                         const ortwin_tensor *const constants[OW_WHOLE_INPUTS], uint32_t *replaced,
                                         ow_tally *tally);
 /* Computes y, whose type and shape are those of the check. inputs: NULL for what there is not; those that the pack
- * replaces have a type and a shape, and perhaps no data. pack: NULL for none. fan: NULL for this thread alone. */
+ * replaces have a type and a shape, and perhaps no data. pack: NULL for none. Only products let anything follow. */
 typedef ortwin_status ow_whole_run_fn(const ow_kernels *kernels, const ow_whole *node,
                                       const ortwin_tensor *const inputs[OW_WHOLE_INPUTS], const ow_pack *pack,
                                       const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error);
