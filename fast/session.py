@@ -76,7 +76,10 @@ class Session:
         made: dict[str, Array] = {}
 
         def allocate(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-            return made.setdefault(name, np.empty(shape, dtype))
+            try:
+                return made.setdefault(name, np.empty(shape, dtype))
+            except ValueError as error:  # more than a numpy array can have, and be it of no elements
+                raise SizeError(f"output '{name}': numpy has no array of shape {list(shape)}") from error
 
         self._run(feeds, allocate)
         return [made[name] for name in names]

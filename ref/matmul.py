@@ -164,15 +164,14 @@ class Gemm(Kernel):
         self.transpose_b = integer(node, "transB", 0) != 0
         self.spread = node.since_version >= 7 or integer(node, "broadcast", 0) != 0
 
-    def shapes(self, inputs: Sequence[Value | None]) -> tuple[Shape, Shape]:
-        """The shapes of A' and B'."""
+    def shapes(self, inputs: Sequence[Value | None]) -> tuple[Shape, Shape, Shape]:
+        """The shapes of A' and B', and of their product: a matrix, whether or not the ranks of A and B are known."""
         a, b = inputs[0], inputs[1]
         assert a is not None
         assert b is not None
-        return (
-            swapped(a.shape) if self.transpose_a else a.shape,
-            swapped(b.shape) if self.transpose_b else b.shape,
-        )
+        left = swapped(a.shape) if self.transpose_a else a.shape
+        right = swapped(b.shape) if self.transpose_b else b.shape
+        return left, right, (None if left is None else left[0], None if right is None else right[1])
 
     def broken_rule(self, inputs: Sequence[Value | None]) -> str:
         rule = super().broken_rule(inputs) or same_type_rule(inputs, 2 if self.node.since_version >= 11 else 3)
@@ -181,11 +180,11 @@ class Gemm(Kernel):
         for value in inputs[:2]:
             if value is not None and value.shape is not None and len(value.shape) != 2:
                 return f"input '{value.name}' has rank {len(value.shape)}, but Gemm multiplies matrices, of rank 2"
-        left, right = self.shapes(inputs)
+        left, right, product = self.shapes(inputs)
         c = inputs[2] if len(inputs) > 2 else None
         rule = product_rule(left, right)
         if not rule and c is not None:
-            rule = unidirectional_rule(c.shape, product_shape(left, right), self.spread)
+            rule = unidirectional_rule(c.shape, product, self.spread)
             rule = f"C '{c.name}' {rule}" if rule else ""
         first = inputs[0]
         assert first is not None
@@ -200,9 +199,7 @@ class Gemm(Kernel):
         a, b = inputs[0], inputs[1]
         assert a is not None
         assert b is not None
-        left, right = self.shapes(inputs)
-        shape: Shape = (None if left is None else left[0], None if right is None else right[1])
-        return [Value(self.node.outputs[0], a.dtype or b.dtype, shape)]
+        return [Value(self.node.outputs[0], a.dtype or b.dtype, self.shapes(inputs)[2])]
 
     def run(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         a, b = inputs[0], inputs[1]

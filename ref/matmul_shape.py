@@ -115,7 +115,7 @@ class Layout:
     """Where the operands of a product of these shapes, which break no rule, and its elements lie, in C order.
 
     shape: the product's; rows, columns, inner: M, N and K of one matrix of it; a_matrix, b_matrix: for each matrix of
-    the product, which of A's and of B's it is made of.
+    the product, which of A's and of B's it is made of, and none where it has no elements.
     """
 
     def __init__(self, a: Sizes, b: Sizes) -> None:
@@ -126,8 +126,11 @@ class Layout:
         self.rows: i64 = a[-2] if len(a) > 1 else 1
         self.columns: i64 = b[-1] if len(b) > 1 else 1
         self.inner: i64 = a[-1]
-        self.a_matrix = indices(a[:-2], batch)
-        self.b_matrix = indices(b[:-2], batch)
+        self.a_matrix = vec[i64]()
+        self.b_matrix = vec[i64]()
+        if 0 not in self.shape:
+            self.a_matrix = indices(a[:-2], batch)
+            self.b_matrix = indices(b[:-2], batch)
 
 
 def indices(shape: Sizes, target: Sizes) -> vec[i64]:

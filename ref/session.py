@@ -14,7 +14,7 @@ from ortwin.ref.fenv import DefaultEnvironment
 from ortwin.ref.graph import Graph, Model, Node, Value, check_feeds, load, resolve_outputs
 from ortwin.ref.kernel import Kernel
 from ortwin.ref.ops import lookup
-from ortwin.ref.tensor import Tensor, byte_size, dtype_name, from_numpy, to_numpy
+from ortwin.ref.tensor import NIBBLES, Tensor, byte_size, dtype_name, from_numpy, item_size, to_numpy
 
 
 class Session:
@@ -88,17 +88,22 @@ def _run_node(kernel: Kernel, values: dict[str, Tensor]) -> None:
         raise InputError(f"{node.label}: {rule}")
     for value in kernel.outputs(inputs):
         _check_size(node, value)
-    for name, tensor in zip(node.outputs, kernel.run(operands), strict=False):
+    try:
+        results = kernel.run(operands)
+    except MemoryError as error:
+        raise SizeError(f"{node.label}: no memory for what it needs on the way to its output") from error
+    for name, tensor in zip(node.outputs, results, strict=False):
         if name:
             values[name] = tensor
 
 
 def _check_size(node: Node, value: Value) -> None:
-    """SizeError if there is no memory for an output of a node: better before than after an hour."""
+    """SizeError if there is no memory for an output of a node, or numpy has no array of its shape, which may be one
+    without elements: better before than after an hour."""
     sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
     if value.dtype and value.shape is not None and len(sizes) == len(value.shape):
-        size = byte_size(value.dtype, math.prod(sizes))
         try:
-            np.empty(size, np.uint8)
+            np.empty(sizes, np.uint8 if value.dtype in NIBBLES else f"V{item_size(value.dtype)}")
         except (MemoryError, ValueError, OverflowError) as error:
-            raise SizeError(f"{node.label}: no memory for its output of {size} bytes") from error
+            size = byte_size(value.dtype, math.prod(sizes))
+            raise SizeError(f"{node.label}: no memory for its output of {size} bytes, shape {sizes}") from error

@@ -466,3 +466,51 @@ def test_a_constant_without_elements_is_not_packed() -> None:
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=10)
     y = fast.Session(proto).run(None, {"a": np.zeros((1, 0, 3), F32)})[0]
     assert y.shape == (2**40, 0, 0)
+
+
+def declared(rng: np.random.Generator, rank: int, unknown: float) -> list[int | str | None] | None:
+    """A shape as a model may declare it: of that rank, mostly; dimensions may be names, or not be known."""
+    if rng.random() < unknown:
+        return None
+    if rng.random() < 0.1:
+        rank = int(rng.integers(0, 4))
+    dims: list[int | str | None] = [0, 1, 2, 3, "p", "q", None]
+    return [dims[k] for k in rng.integers(len(dims), size=rank)]
+
+
+@pytest.mark.parametrize("op", ["MatMul", "Gemm"])
+def test_both_backends_claim_the_same(op: str) -> None:
+    """Whatever is known of the shapes: a rule that shows is not left to Run by one of them (C9)."""
+    rng = np.random.default_rng(17)
+    helper: Any = onnx.helper
+    claimed = []
+    for _ in range(600):
+        shapes = [declared(rng, 2 if op == "Gemm" else 3, 0.3) for _ in "ab"]
+        if op == "Gemm":
+            shapes.append(declared(rng, int(rng.integers(0, 3)), 0.1))
+        ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip("abc", shapes, strict=False)]
+        turns = {name: int(rng.integers(2)) for name in ("transA", "transB")} if op == "Gemm" else {}
+        node = helper.make_node(op, ["a", "b", "c"][: len(shapes)], ["y"], **turns)
+        graph = helper.make_graph([node], "g", ends, [helper.make_tensor_value_info("y", 1, None)])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=10)
+        answers = []
+        for backend in (ref, fast):
+            try:
+                backend.Session(proto)
+                answers.append(True)
+            except UnsupportedError:
+                answers.append(False)
+        assert answers[0] == answers[1], (shapes, turns, answers)
+        claimed.append(answers[0])
+    assert 100 < sum(claimed) < 500
+
+
+def test_products_without_elements_take_no_memory() -> None:
+    """However many matrices they are of."""
+    a, b = np.zeros((2**33, 0, 3), F32), np.zeros((3, 2), F32)
+    for op, kind in (("MatMul", F32), ("MatMulInteger", np.uint8)):
+        proto, feeds = built(op, [a.astype(kind), b.astype(kind)])
+        if op == "MatMulInteger":
+            proto.graph.output[0].type.tensor_type.elem_type = 6
+        for backend in (ref, fast):
+            assert backend.Session(proto).run(None, feeds)[0].shape == (2**33, 0, 2)

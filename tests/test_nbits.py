@@ -18,7 +18,7 @@ from nbits import BF16, F16, F32, Array, Problem, problem
 from ortwin import fast, ref
 from ortwin.conformance import ortvalues
 from ortwin.fast.library import LibraryError
-from ortwin.ref import InputError, UnsupportedError
+from ortwin.ref import InputError, SizeError, UnsupportedError
 from quantised import model, typed
 from threads import needs_proc
 
@@ -325,6 +325,47 @@ def test_g_idx_is_checked_where_nothing_is_computed() -> None:
     proto = proto_of(p, unknown=True)
     with pytest.raises(InputError, match="g_idx is -"):
         fast.Session(proto).run(None, feeds_of(p, proto))
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["given", "made by a node"])
+def test_g_idx_is_checked_where_all_is_constant(made: bool) -> None:
+    """And nothing is computed: A has no rows. A node may make the g_idx, of a constant."""
+    p = problem(seeded(11), 2, 40, 6, groups="short")
+    assert p.groups is not None
+    p = replace(p, a=p.a[:0], groups=p.groups - 3)
+    proto = proto_of(p, constants=tuple(k for k, x in enumerate(p.inputs) if x is not None))
+    if made:
+        groups = proto.graph.node[0].input[4]
+        proto.graph.node.insert(0, onnx.helper.make_node("Identity", ["other"], [groups]))
+        for constant in proto.graph.initializer:
+            if constant.name == groups:
+                constant.name = "other"
+    with pytest.raises((UnsupportedError, InputError), match="g_idx is -"):
+        fast.Session(proto)
+
+
+def test_padding_of_a_single_block_is_not_packed() -> None:
+    """A block_size far above K takes memory by K."""
+    for bits, level in itertools.product((2, 4, 8), (0, 4)):
+        p = problem(seeded(bits, level), 2, 21, 5, bits=bits, block_size=32768, level=level)
+        before = fast.counters()["pack_bytes"]
+        proto = proto_of(p)
+        session: Any = fast.Session(proto)
+        assert 0 < fast.counters()["pack_bytes"] - before < 10000
+        expected = ref.Session(proto).run(None, feeds_of(p, proto))[0]
+        same(session.run(None, feeds_of(p, proto))[0], expected, (bits, level))
+        del session
+        for isa in AVAILABLE:
+            same(by_library(p, (), isa=isa), expected, isa)
+
+
+def test_a_shape_that_numpy_has_not() -> None:
+    """No rows of 2^62 columns: no element, and more than an array can be asked for."""
+    p = Problem(np.zeros((0, 32), F32), np.zeros((0, 2, 8), np.uint8), np.zeros((0, 2), F32))
+    proto = proto_of(p, (), N=2**62)
+    for backend in (ref, fast):
+        with pytest.raises(SizeError, match="shape"):
+            backend.Session(proto).run(None, feeds_of(p, proto))
 
 
 def test_padding_of_g_idx_is_not_looked_at() -> None:

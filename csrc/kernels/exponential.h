@@ -107,13 +107,16 @@ static inline vf_segment sigmoid_segment(vf u) {
 static inline vf sigmoid_head(vf_segment s, vf z) { return vf_pick(vm_sign(z), s.c0, vf_sub(vf_set(1.0f), s.c0)); }
 #define SIGMOID_MIDDLE 13.5f
 
-/* |x| > 13.5, or NaN: E - E^2 or 1 - E with E = e^-|x| <= 1.4e-6. */
+/* |x| > 13.5, or NaN: E - E^2 or 1 - E with E = e^-|x| <= 1.4e-6. Where E counts no more it is 0: a step that
+ * underflows takes a hundred times as long as one that does not, and saturated inputs are common. */
 static inline vf sigmoid_tail(vf x) {
     exp_parts e = exp_split(vf_neg(vf_clamp_abs(x, vf_set(104.0f))), vf_set(-0.0f));
     const vf one = vf_set(1.0f), unscale = vf_set(0x1p-64f);
-    vf E = vf_mul(vf_fma(e.scale, e.p, e.scale), unscale);
+    vf end = vf_pick(vm_sign(x), vf_set(104.0f), vf_set(20.0f));
+    vf scale = vf_pick(vf_gt(end, vf_abs(x)), e.scale, vf_set(0.0f));
+    vf E = vf_mul(vf_fma(scale, e.p, scale), unscale);
     vf p = vf_fma(vf_neg(E), vf_add(one, e.p), e.p); /* (1 + p)(1 - E) - 1 */
-    vf y = vf_pick(vm_sign(x), vf_mul(vf_fma(e.scale, p, e.scale), unscale), vf_sub(one, E));
+    vf y = vf_pick(vm_sign(x), vf_mul(vf_fma(scale, p, scale), unscale), vf_sub(one, E));
     return or_nan(y, x, x);
 }
 
@@ -131,7 +134,9 @@ UNARY(sigmoid) {
 }
 
 /* x sigmoid(z + low) for |z| > 13.5, or where x or z is NaN; the limit at infinity is 0. Unless x matters only up to
- * 16 in magnitude (small), a huge x is taken 2^-64 times, since a small alpha can make up for it. */
+ * 16 in magnitude (small), a huge x is taken 2^-64 times, since a small alpha can make up for it. No step underflows but
+ * the last, and that only where the result is subnormal: E is no less than 2^-125, which is nothing beside 1 or p, and
+ * what rounds to 0 is 0 before it is scaled. */
 static inline vf gated_tail(vf x, vf z, vf low, int small) {
     const vf one = vf_set(1.0f), zero = vf_set(0.0f), end = vf_set(small ? 150.0f : 200.0f), u = vf_abs(z),
              a = vf_abs(x);
@@ -139,7 +144,7 @@ static inline vf gated_tail(vf x, vf z, vf low, int small) {
     if (!small)
         low = vf_pick(vf_gt(end, u), low, zero);
     exp_parts e = exp_split(vf_neg(vf_clamp_abs(z, end)), vf_mul(low, vf_set(-LOG2E_HI)));
-    vf E = vf_scale(vf_fma(e.t, e.p, e.t), small ? e.n : vf_max(e.n, vf_set(-250.0f)));
+    vf E = vf_scale(vf_fma(e.t, e.p, e.t), vf_max(e.n, vf_set(-125.0f)));
     vf p = vf_fma(vf_neg(E), vf_add(one, e.p), e.p);
     vf above = vf_pick(vf_gt(vf_set(104.0f), u), vf_fma(vf_neg(E), x, x), x);
     vf g = vf_clamp(x, vf_set(16.0f)), n = e.n;
@@ -149,7 +154,9 @@ static inline vf gated_tail(vf x, vf z, vf low, int small) {
         n = vf_max(vf_add(n, vf_pick(huge, vf_set(64.0f), zero)), vf_set(-250.0f));
     }
     vf h = vf_mul(g, e.t), rest = vf_fma(h, p, vf_fma(g, e.t, vf_neg(h)));
-    vf below = vf_scale(vf_add(h, rest), n);
+    vf product = vf_add(h, rest),
+       end_n = vf_pick(vf_gt(vf_set(0x1p9f), vf_abs(product)), vf_set(-160.0f), vf_set(-216.0f));
+    vf below = vf_scale(vf_pick(vf_gt(end_n, n), vf_copysign(zero, x), product), n);
     if (!small)
         below = vf_pick(vf_ge(a, vf_from_bits(0x7f800000u)), vf_copysign(zero, x), below);
     return or_nan(vf_pick(vm_sign(z), below, above), x, z);

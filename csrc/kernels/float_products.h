@@ -13,6 +13,7 @@
 enum {
     OW_SUM_BLOCK = 256,       /* C6: part of what is computed, not a size to be tuned */
     OW_FLOAT_STREAM_ROWS = 8, /* left rows that a stream takes, at most */
+    OW_FLOAT_TURNED_ROWS = 4, /* where B lies transposed */
     OW_FLOAT_PANEL_MAX = 32   /* columns of a panel, at most */
 };
 
@@ -42,10 +43,12 @@ typedef struct ow_float_products {
      * are assigned. */
     void (*multiply)(const void *left, size_t left_stride, size_t rows, const float *panels, size_t panel_size,
                      size_t count, size_t k, int first, float *totals, size_t totals_stride);
-    /* The same with B as it is, [k, columns], which is read once and in order, for at most OW_FLOAT_STREAM_ROWS rows.
-     * sums: scratch of the size of totals, both whole panels wide. */
+    /* The same with B as it is, [k, columns], which is read once and in order, for at most OW_FLOAT_STREAM_ROWS rows;
+     * or transposed, [columns, k], for at most OW_FLOAT_TURNED_ROWS. sums: scratch of the size of totals, both whole
+     * panels wide. */
     void (*stream)(const void *left, size_t left_stride, size_t rows, const void *b, int32_t dtype, size_t b_stride,
-                   size_t columns, size_t k, int first, float *sums, float *totals, size_t totals_stride);
+                   int transposed, size_t columns, size_t k, int first, float *sums, float *totals,
+                   size_t totals_stride);
     void (*finish)(const float *totals, size_t totals_stride, const ow_float_finish *finish);
 } ow_float_products;
 

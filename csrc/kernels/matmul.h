@@ -159,6 +159,19 @@ INLINED size_t size_of(int32_t dtype) { return dtype == OW_F32 ? 4 : 2; }
     default: call(OW_F32, __VA_ARGS__); break;       \
     }
 
+/* Up to WIDTH rows of up to WIDTH elements each, read and turned: v[j] has element j of every row. A row's part is read
+ * at once: rows are often a power of 2 apart, and then the first-level cache keeps few of them. */
+INLINED void load_turned(int32_t dtype, const unsigned char *x, size_t stride, size_t rows, size_t n, vf *v) {
+    if (rows >= WIDTH && n >= WIDTH)
+#pragma GCC unroll 16
+        for (size_t r = 0; r < WIDTH; r++)
+            v[r] = load_as(dtype, x + r * stride * size_of(dtype));
+    else
+        for (size_t r = 0; r < WIDTH; r++)
+            v[r] = load_up_to(dtype, x + r * stride * size_of(dtype), r < rows ? n : 0);
+    vf_turn(v);
+}
+
 /* ---- B as it is ---- */
 
 enum { STREAMS = WIDTH == 1 ? 1 : 8 }; /* so many rows of B are read side by side */
@@ -229,25 +242,54 @@ INLINED void stream_as(int32_t dtype, const unsigned char *a, size_t stride, siz
     }
 }
 
+/* B lies as [columns, k]: as many columns as a vector has lanes are turned on their way to the multipliers. */
+INLINED void turned_tile(int32_t dtype, const unsigned char *a, size_t stride, const unsigned char *b, size_t b_stride,
+                         size_t columns, size_t k, int first, float *totals, size_t totals_stride, const size_t rows) {
+    vf s[OW_FLOAT_TURNED_ROWS], v[WIDTH];
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++)
+        s[r] = vf_set(0.0f);
+    for (size_t i = 0; i < k; i += WIDTH) {
+        load_turned(dtype, b + i * size_of(dtype), b_stride, columns, k - i, v);
+        if (k - i >= WIDTH)
+#pragma GCC unroll 16
+            for (size_t j = 0; j < WIDTH; j++)
+#pragma GCC unroll 4
+                for (size_t r = 0; r < rows; r++)
+                    s[r] = vf_fma(left_at(a, r * stride + i + j), v[j], s[r]);
+        else
+            for (size_t j = 0; j < k - i; j++)
+#pragma GCC unroll 4
+                for (size_t r = 0; r < rows; r++)
+                    s[r] = vf_fma(left_at(a, r * stride + i + j), v[j], s[r]);
+    }
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++)
+        add_block(totals + r * totals_stride, s[r], first);
+}
+
+INLINED void turned_as(int32_t dtype, const unsigned char *a, size_t stride, size_t rows, const unsigned char *b,
+                       size_t b_stride, size_t columns, size_t k, int first, float *totals, size_t totals_stride) {
+    for (size_t c = 0; c < columns; c += WIDTH, b += WIDTH * b_stride * size_of(dtype), totals += WIDTH)
+        switch (rows) {
+        case 1: turned_tile(dtype, a, stride, b, b_stride, columns - c, k, first, totals, totals_stride, 1); break;
+        case 2: turned_tile(dtype, a, stride, b, b_stride, columns - c, k, first, totals, totals_stride, 2); break;
+        case 3: turned_tile(dtype, a, stride, b, b_stride, columns - c, k, first, totals, totals_stride, 3); break;
+        default: turned_tile(dtype, a, stride, b, b_stride, columns - c, k, first, totals, totals_stride, 4); break;
+        }
+}
+
 static void stream_float(const void *a, size_t stride, size_t rows, const void *b, int32_t dtype, size_t b_stride,
-                         size_t columns, size_t k, int first, float *sums, float *totals, size_t totals_stride) {
+                         int transposed, size_t columns, size_t k, int first, float *sums, float *totals,
+                         size_t totals_stride) {
     const passage p = {sums, totals, totals_stride, 0, 0, first};
-    BY_TYPE(dtype, stream_as, a, stride, rows, b, b_stride, columns, k, p)
+    if (transposed)
+        BY_TYPE(dtype, turned_as, a, stride, rows, b, b_stride, columns, k, first, totals, totals_stride)
+    else
+        BY_TYPE(dtype, stream_as, a, stride, rows, b, b_stride, columns, k, p)
 }
 
 /* ---- packing ---- */
-
-/* Up to WIDTH rows of up to WIDTH elements each, read and turned: v[j] has element j of every row. */
-INLINED void load_turned(int32_t dtype, const unsigned char *x, size_t stride, size_t rows, size_t n, vf *v) {
-    float part[WIDTH * WIDTH];
-    if (dtype == OW_F32 && rows >= WIDTH && n >= WIDTH) {
-        vf_load_turned(x, stride * sizeof(float), v);
-        return;
-    }
-    for (size_t r = 0; r < WIDTH; r++)
-        vf_store(bytes_at(part + r * WIDTH), load_up_to(dtype, x + r * stride * size_of(dtype), r < rows ? n : 0));
-    vf_load_turned(bytes_of(part), WIDTH * sizeof(float), v);
-}
 
 INLINED void pack_turned(int32_t dtype, const unsigned char *b, size_t stride, size_t k, size_t columns, float *panels,
                          size_t panel_size) {

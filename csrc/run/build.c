@@ -331,7 +331,7 @@ static ortwin_status fold(ortwin_plan *plan, const ow_node *n, unsigned char **b
         ow_step step;
         base[n->output] = data;
         ow_make_step(plan, n, values, axes, &step);
-        if (step.kind == STEP_WHOLE && made->count)
+        if (step.kind == STEP_WHOLE)
             status = ow_run_whole(plan, base, values, n, &(ow_fan){0}, error);
         else
             ow_run_kernel(base, &step, 0, 0, made->count);

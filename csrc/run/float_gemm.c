@@ -93,7 +93,7 @@ static void packing_tile(const job *j, size_t row, size_t rows, size_t from, siz
     }
 }
 
-/* Few rows, and B as it is: it is read once, in order. */
+/* Few rows, and B as it is: it is read once, in order; transposed, some columns of it side by side. */
 static void stream_tile(const job *j, size_t row, size_t rows, size_t from, size_t until, size_t width, float *sums,
                         float *totals) {
     clear(j, totals, rows * width);
@@ -101,22 +101,27 @@ static void stream_tile(const job *j, size_t row, size_t rows, size_t from, size
         size_t columns = ow_least(until - from, width);
         for (size_t i = 0; i < j->g->k; i += OW_SUM_BLOCK)
             j->kernels->stream(left_row(j, row) + i * sizeof(float), j->left_stride, rows, right_at(j->g, i, from),
-                               j->g->dtype, right_stride(j->g), columns, ow_least(j->g->k - i, OW_SUM_BLOCK), i == 0,
-                               sums, totals, width);
+                               j->g->dtype, right_stride(j->g), j->g->b_transposed, columns,
+                               ow_least(j->g->k - i, OW_SUM_BLOCK), i == 0, sums, totals, width);
         finish(j, row, rows, from, columns, totals, width);
     }
 }
 
-static int is_streamed(const job *j) { return !j->panels && !j->g->b_transposed && j->rows <= OW_FLOAT_STREAM_ROWS; }
+static int is_streamed(const job *j) {
+    size_t most = j->g->b_transposed ? OW_FLOAT_TURNED_ROWS : OW_FLOAT_STREAM_ROWS;
+    return !j->panels && j->rows <= most;
+}
 
 static int run_tile(const void *user, size_t row, size_t rows, size_t from, size_t until) {
     const job *j = user;
     const size_t panel = j->kernels->panel, whole = (until - from + panel - 1) / panel * panel;
-    size_t width = is_streamed(j) ? STREAM_COLUMNS : BLOCK_COLUMNS, packed = 0;
+    size_t width = BLOCK_COLUMNS, packed = 0;
     if (j->panels)
         width = rows <= FEW_ROWS ? FEW_PANELS * panel : panel;
     else if (j->g->b_transposed && rows <= FEW_ROWS)
         width = 2 * panel; /* read once, and used at once */
+    else if (is_streamed(j))
+        width = STREAM_COLUMNS;
     width = ow_least(width, whole);
     if (is_streamed(j))
         packed = rows * width; /* the sums on their way */

@@ -12,7 +12,7 @@ int ow_nbits_weights_of(const ow_whole *node, const ow_block_products *kernels,
                         const ortwin_tensor *const inputs[OW_WHOLE_INPUTS], ow_nbits_weights *w) {
     const ortwin_tensor *zeros = inputs[OW_NBITS_ZEROS];
     int bits = (int)node->bits;
-    size_t k = (size_t)node->inner, block = (size_t)node->block_size, head, words, line;
+    size_t k = (size_t)node->inner, block = (size_t)node->block_size, packed = block, head, words, line;
     *w = (ow_nbits_weights){.columns = (size_t)node->columns,
                             .bits = bits,
                             .panel = kernels->panel,
@@ -21,8 +21,10 @@ int ow_nbits_weights_of(const ow_whole *node, const ow_block_products *kernels,
                             .scales_dtype = inputs[OW_NBITS_SCALES]->dtype,
                             .zeros = zeros ? zeros->data : NULL,
                             .zeros_dtype = zeros ? zeros->dtype : 0};
+    while (packed / 2 >= k && packed > 16) /* padding of a block that is the only one is not packed */
+        packed /= 2;
     w->layout = (ow_blocked){.k = k,
-                             .block = block,
+                             .block = packed,
                              .bits = packed_bits(bits),
                              .zero_size = !zeros                  ? 0
                                           : zeros->dtype == OW_U8 ? 1
@@ -33,7 +35,7 @@ int ow_nbits_weights_of(const ow_whole *node, const ow_block_products *kernels,
     if (__builtin_mul_overflow(block, (size_t)bits, &w->blob))
         return 0;
     w->blob /= 8;
-    words = block / (32 / (size_t)w->layout.bits);
+    words = packed / (32 / (size_t)w->layout.bits);
     head = kernels->panel * (sizeof(float) + w->layout.zero_size);
     return !__builtin_mul_overflow(words, 4 * kernels->panel, &line) &&
            !__builtin_add_overflow(line, head, &w->layout.bytes) &&

@@ -81,6 +81,9 @@ ortwin_status ow_run_whole(const ortwin_plan *plan, unsigned char *const *base, 
                            const ow_node *node, const ow_fan *fan, ortwin_error *error) {
     ortwin_tensor tensors[OW_MAX_INPUTS];
     const ortwin_tensor *inputs[OW_MAX_INPUTS] = {NULL};
+    /* Rules about elements hold where there is nothing to compute, too. */
+    if (!values[node->output].count && !ow_whole_inspected(&node->resolved.whole))
+        return ORTWIN_OK;
     for (size_t k = 0; k < OW_MAX_INPUTS; k++) {
         int32_t s = node->inputs[k];
         if (s < 0)
@@ -156,9 +159,6 @@ static ortwin_status run_whole_segment(ow_frame *frame, const ow_segment *segmen
     segment_work work = {.frame = frame, .segment = segment};
     int is_followed = segment->end - segment->first > 1;
     ow_fan fan = {fan_whole, is_followed ? follow : NULL, &work, segment->cut < segment->count};
-    /* Rules about elements hold where there is nothing to compute, too. */
-    if (!segment->count && !ow_whole_inspected(&node->resolved.whole))
-        return ORTWIN_OK;
     ortwin_status status = ow_run_whole(frame->plan, frame->base, frame->signature->values, node, &fan, error);
     count_chain(frame, segment, atomic_load(&work.pieces));
     return status;

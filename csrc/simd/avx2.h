@@ -124,19 +124,20 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return s;
 }
 
-/* Quarters of rows are put side by side as they are loaded, rows i and i + 4 in z[i]; then each four are turned. */
-static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
+/* Rows become columns: pairs and fours of rows within halves, then the halves. */
+static inline void vf_turn(vf *v) {
+    vf u[8];
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 8; i += 4) { /* half h of u[i + j]: column 4 h + j of rows i to i + 3 */
+        vf a = _mm256_unpacklo_ps(v[i], v[i + 1]), b = _mm256_unpackhi_ps(v[i], v[i + 1]);
+        vf c = _mm256_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm256_unpackhi_ps(v[i + 2], v[i + 3]);
+        u[i] = _mm256_shuffle_ps(a, c, 0x44), u[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        u[i + 2] = _mm256_shuffle_ps(b, d, 0x44), u[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
 #pragma GCC unroll 4
-    for (size_t q = 0; q < 2; q++, v += 4) {
-        vf z[4];
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++)
-            z[i] = _mm256_loadu2_m128((const void *)(p + (i + 4) * stride + q * 16),
-                                      (const void *)(p + i * stride + q * 16));
-        vf a = _mm256_unpacklo_ps(z[0], z[1]), b = _mm256_unpackhi_ps(z[0], z[1]);
-        vf c = _mm256_unpacklo_ps(z[2], z[3]), d = _mm256_unpackhi_ps(z[2], z[3]);
-        v[0] = _mm256_shuffle_ps(a, c, 0x44), v[1] = _mm256_shuffle_ps(a, c, 0xee);
-        v[2] = _mm256_shuffle_ps(b, d, 0x44), v[3] = _mm256_shuffle_ps(b, d, 0xee);
+    for (size_t j = 0; j < 4; j++) {
+        v[j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x20);
+        v[4 + j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x31);
     }
 }
 

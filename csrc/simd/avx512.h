@@ -98,23 +98,22 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
                         vf_entry_32(t->columns[6], i), vf_entry_32(t->columns[7], i)};
 }
 
-/* Quarters of rows are put side by side as they are loaded, rows i and i + 4 and so on in z[i]; then each four are turned. */
-static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
+/* Rows become columns: pairs and fours of rows within quarters, then the quarters. */
+static inline void vf_turn(vf *v) {
+    vf u[16];
 #pragma GCC unroll 4
-    for (size_t q = 0; q < 4; q++, v += 4) {
-        vf z[4];
+    for (size_t i = 0; i < 16; i += 4) { /* quarter q of u[i + j]: column 4 q + j of rows i to i + 3 */
+        vf a = _mm512_unpacklo_ps(v[i], v[i + 1]), b = _mm512_unpackhi_ps(v[i], v[i + 1]);
+        vf c = _mm512_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm512_unpackhi_ps(v[i + 2], v[i + 3]);
+        u[i] = _mm512_shuffle_ps(a, c, 0x44), u[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        u[i + 2] = _mm512_shuffle_ps(b, d, 0x44), u[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
 #pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) {
-            const unsigned char *x = p + i * stride + q * 16;
-            z[i] = _mm512_castps128_ps512(_mm_loadu_ps((const void *)x));
-            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 4 * stride)), 1);
-            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 8 * stride)), 2);
-            z[i] = _mm512_insertf32x4(z[i], _mm_loadu_ps((const void *)(x + 12 * stride)), 3);
-        }
-        vf a = _mm512_unpacklo_ps(z[0], z[1]), b = _mm512_unpackhi_ps(z[0], z[1]);
-        vf c = _mm512_unpacklo_ps(z[2], z[3]), d = _mm512_unpackhi_ps(z[2], z[3]);
-        v[0] = _mm512_shuffle_ps(a, c, 0x44), v[1] = _mm512_shuffle_ps(a, c, 0xee);
-        v[2] = _mm512_shuffle_ps(b, d, 0x44), v[3] = _mm512_shuffle_ps(b, d, 0xee);
+    for (size_t j = 0; j < 4; j++) {
+        vf a = _mm512_shuffle_f32x4(u[j], u[4 + j], 0x88), b = _mm512_shuffle_f32x4(u[j], u[4 + j], 0xdd);
+        vf c = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0x88), d = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0xdd);
+        v[j] = _mm512_shuffle_f32x4(a, c, 0x88), v[4 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+        v[8 + j] = _mm512_shuffle_f32x4(a, c, 0xdd), v[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
     }
 }
 

@@ -124,11 +124,8 @@ static inline vf_segment vf_segment_of(const ow_segments *t, vi i) {
     return (vf_segment){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
 }
 
-/* WIDTH rows of WIDTH numbers, stride bytes apart, turned: v[j] has number j of every row. */
-static inline void vf_load_turned(const unsigned char *p, size_t stride, vf *v) {
-    (void)stride;
-    v[0] = vf_load(p);
-}
+/* v[i] has row i of WIDTH x WIDTH numbers, and then column i. */
+static inline void vf_turn(vf *v) { (void)v; }
 
 static inline vf vf_power_of_two(vf n) { return vf_from_bits((uint32_t)((int32_t)n + 127) << 23); }
 /* a * 2^floor(n) rounded once, for finite a and |n| <= 250. In two steps, of which the first is exact: so the result
