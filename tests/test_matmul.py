@@ -148,6 +148,15 @@ def test_every_form_of_gemm(dtype: Any) -> None:
             check("Gemm", [*inputs, c], transA=turns[0], transB=turns[1], alpha=alpha, beta=beta)
 
 
+@pytest.mark.parametrize("m", range(1, 7))
+def test_few_rows_and_b_transposed(m: int) -> None:
+    """Up to 4 meet B as it is, turned in registers; blocks of k and columns end anywhere."""
+    rng = np.random.default_rng(18)
+    for dtype, k, n in itertools.product(FLOATS, (1, 16, 31, 255, 257, 530), (1, 8, 15, 16, 17, 47)):
+        a, b = numbers(rng, dtype, m, k), numbers(rng, dtype, k, n)
+        check("Gemm", [a, np.ascontiguousarray(b.T)], model_of(a, b), transB=1)
+
+
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 11])
 def test_older_versions_of_gemm(opset: int) -> None:
     rng = np.random.default_rng(opset)

@@ -254,6 +254,18 @@ def test_a_close_call_is_decided_by_the_true_value() -> None:
             assert truth.measure(y, arms.make(ISA, find("Relu"))).not_rounded == (0 if result == right else 4)
 
 
+def test_the_number_below_a_power_of_2_is_no_close_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is half a last place of 1 away from 1. A provider that saturates there does so for a billion inputs."""
+
+    def refuse(function: Function, x: float) -> float:
+        raise AssertionError(f"mpmath was asked about {x}")
+
+    monkeypatch.setattr(exact, "rounded", refuse)
+    for op, x in (("Softsign", 2.0**60), ("Tanh", 64.0)):
+        wrong = measured(op, x, lambda _, y: y.fill(next_to(1.0, 0.0)))
+        assert (wrong.max_ulp, wrong.not_rounded) == (0.5, CHUNK)
+
+
 @pytest.mark.parametrize(
     ("op", "x", "result", "field", "count"),
     [

@@ -144,7 +144,8 @@ class Truth:
             count -= int(np.count_nonzero(np.isnan(y) & np.isnan(self.rounded)))
         if self.tolerance:
             close = np.abs(error - 0.5) < self.tolerance
-            if close.any():
+            if close.any():  # half a last place away; from a power of 2 the next number below is that far, too
+                close &= np.abs(np.abs(self.rounded - self.value) * self.per_ulp - 0.5) < self.tolerance
                 for at in np.flatnonzero(close):
                     right = exact.rounded(self.function, float(self.x[at]))
                     count += int(float(y[at]) != right) - int(wrong[at])
