@@ -294,6 +294,13 @@ def test_violations_are_found(op: str, x: float, result: float, field: str, coun
     assert getattr(measured(op, x, at(x, result)), field) == before + count
 
 
+@pytest.mark.parametrize("x", [math.inf, -math.inf])
+def test_what_a_nan_gives_is_no_violation(x: float) -> None:
+    """Behind the infinity the patterns are NaNs, of which ThresholdedRelu makes 0."""
+    assert measured("ThresholdedRelu", x).monotonicity == measured("LeakyRelu", x).monotonicity == 0
+    assert measured("ThresholdedRelu", 1.6, at(1.6, 0.0)).monotonicity == 1
+
+
 def test_classes_of_results() -> None:
     assert measured("Exp", math.nan).classes == {"canonical NaN": CHUNK}
     assert measured("Exp", 89.0).classes == {"+infinity": CHUNK}

@@ -152,9 +152,12 @@ class Truth:
         return count
 
     def _against(self, y: Floats) -> int:
-        """Neighbours that run the wrong way."""
+        """Neighbours that run the wrong way; a NaN is nobody's."""
         turn = turn_bits(self.function)
         first, last = int(self.bits[0]), int(self.bits[-1])
+        if last & ~SIGN > INFINITY:
+            last = max(first, last & SIGN | INFINITY)
+            y = y[: last - first + 1]
         if turn is not None and first < turn < last:  # falls towards 0 and rises beyond, or the reverse
             cut = turn - first
             near, far = y[: cut + 1], y[cut + 1 :]
