@@ -157,6 +157,27 @@ def test_few_rows_and_b_transposed(m: int) -> None:
         check("Gemm", [a, np.ascontiguousarray(b.T)], model_of(a, b), transB=1)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+def test_a_single_column(dtype: Any) -> None:
+    """Rows of A are lanes then, B is not packed, and threads share the rows."""
+    rng = np.random.default_rng(19)
+    built_before = fast.counters()["packs_built"]
+    for m, k, turns in itertools.product((1, 2, 15, 17, 130), (1, 255, 530), itertools.product((0, 1), (0, 1))):
+        a, b = numbers(rng, dtype, m, k), numbers(rng, dtype, k, 1)
+        inputs = [np.ascontiguousarray(x.T) if turn else x for x, turn in zip((a, b), turns, strict=True)]
+        for shape in ((), (1,), (m, 1), (1, 1)):
+            c = np.asarray(numbers(rng, dtype, *shape))
+            expected = model_of(a, b, 0.5, -2.0, c)
+            check("Gemm", [*inputs, c], expected, transA=turns[0], transB=turns[1], alpha=0.5, beta=-2.0)
+    assert fast.counters()["packs_built"] == built_before
+    a, b = numbers(rng, dtype, 3, 1100, 2100), numbers(rng, dtype, 2100)
+    proto, feeds = built("MatMul", [a, b])
+    expected = fast.Session(proto).run(None, feeds)[0]
+    same(expected[1, :9], model_of(a[1, :9], b[:, None])[:, 0])
+    for threads in THREADS:
+        same(fast.Session(proto, threads).run(None, feeds)[0], expected, threads)
+
+
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 11])
 def test_older_versions_of_gemm(opset: int) -> None:
     rng = np.random.default_rng(opset)

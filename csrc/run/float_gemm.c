@@ -154,7 +154,19 @@ static int run_rows(const job *j, const ow_fan *fan) {
                                           .least = least});
 }
 
-int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *g, const float *panels, const ow_fan *fan) {
+/* The transposed product, y' = alpha * (B' A') + beta * C', of a single column, which is a single row then: its
+ * elements lie as they did, lanes are rows of A, and no panel of columns is computed that are not there. */
+static ow_gemm turned(const ow_gemm *g) {
+    ow_gemm t = *g;
+    t.rows = 1, t.columns = g->rows;
+    t.a = g->b, t.a_transposed = 0;
+    t.b = g->a, t.b_transposed = !g->a_transposed;
+    t.c_row = g->c_column, t.c_column = g->c_row;
+    return t;
+}
+
+int ow_float_gemm(const ow_float_products *kernels, const ow_gemm *given, const float *panels, const ow_fan *fan) {
+    const ow_gemm column = turned(given), *g = given->columns == 1 && !panels ? &column : given;
     job j = {.kernels = kernels, .g = g, .panels = panels, .left = g->a, .left_stride = g->k, .rows = g->rows};
     if (!g->k || (g->dtype == OW_F32 && !g->a_transposed))
         return run_rows(&j, fan);

@@ -127,6 +127,9 @@ const ow_pack *ow_matmul_pack(const ow_kernels *kernels, const ow_whole *node,
                               ow_tally *tally) {
     if (!constants[B] || !constants[B]->bytes || !ow_is_float(constants[B]->dtype))
         return NULL;
+    const ow_matrices b = ow_matrices_of(constants[B], 0);
+    if ((node->transposes_b ? b.rows : b.columns) == 1)
+        return NULL; /* nothing to pack: see float_gemm.c */
     *replaced = 1u << B;
     return ow_float_pack_take(kernels->float_products, constants[B], node->transposes_b, tally);
 }
