@@ -368,12 +368,21 @@ for m, k, n in [(1, 1, 1), (1, 3, 5), (2, 5, 17), (7, 3, 66), (9, 18, 15)]:
     proto = typed(model("MatMulInteger", [a, b], opset=10), [a, b], {})
     y = fast.Session(proto, isa=sys.argv[1]).run(None, {"i0": a, "i1": b})[0]
     assert (y == k).all()
+
+for count in range(1, 70):  # one scale for all: 8-bit numbers are read and written where they lie
+    ones, numbers = before_a_wall(np.full(count, 3, np.float32)), before_a_wall(np.full(count, 7, np.uint8))
+    scale, zero = np.array(0.5, np.float32), np.array(1, np.uint8)
+    for op, x, result in (("QuantizeLinear", ones, numbers), ("DequantizeLinear", numbers, ones)):
+        proto = typed(model(op, [x, scale, zero], opset=13), [x, scale, zero], {})
+        y = before_a_wall(np.zeros_like(result))
+        fast.Session(proto, isa=sys.argv[1]).run_into({"o0": y}, {"i0": x, "i1": scale, "i2": zero})
+        assert (y == result).all()
 """
 
 
 @pytest.mark.parametrize("isa", AVAILABLE)
 def test_nothing_is_read_behind_an_operand(isa: str) -> None:
-    """In a process of its own, which a read behind the last column would end."""
+    """In a process of its own, which a read or write behind the last element would end."""
     folder = str(Path(__file__).parent)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, folder])}
     command = [sys.executable, "-c", BEFORE_A_WALL, isa]

@@ -118,10 +118,19 @@ static void load_lines(const call *c, size_t scale, size_t step, size_t n, buffe
         ow_load_integers(c->zero->data, c->zero->dtype, scale, count, b->zeros);
 }
 
+static int is_byte(int32_t dtype) { return dtype == OW_U8 || dtype == OW_I8; }
+
 static void quantise_run(const void *what, size_t from, size_t count, size_t scale, size_t step) {
     const call *c = what;
     const int32_t lowest = ow_lowest(c->y->dtype), highest = ow_highest(c->y->dtype);
     buffers b;
+    if (!step && c->x->dtype == OW_F32 && c->precision == OW_F32 && is_byte(c->y->dtype)) {
+        memset(b.zeros, 0, sizeof b.zeros[0]);
+        load_lines(c, scale, step, 1, &b);
+        c->kernels->to_bytes((const unsigned char *)c->x->data + from * sizeof(float), b.scales[0], b.zeros[0], count,
+                             lowest, highest, (unsigned char *)c->y->data + from);
+        return;
+    }
     memset(&b, 0, sizeof b);
     for (size_t done = 0; done < count; done += CHUNK) {
         size_t n = count - done < CHUNK ? count - done : CHUNK;
@@ -151,6 +160,13 @@ static void scale_wide(const buffers *b, size_t step, size_t n, float *y) {
 static void dequantise_run(const void *what, size_t from, size_t count, size_t scale, size_t step) {
     const call *c = what;
     buffers b;
+    if (!step && is_byte(c->x->dtype) && c->y->dtype == OW_F32) {
+        memset(b.zeros, 0, sizeof b.zeros[0]);
+        load_lines(c, scale, step, 1, &b);
+        c->kernels->from_bytes((const unsigned char *)c->x->data + from, c->x->dtype == OW_I8, b.zeros[0], b.scales[0],
+                               count, (unsigned char *)c->y->data + from * sizeof(float));
+        return;
+    }
     memset(&b, 0, sizeof b);
     for (size_t done = 0; done < count; done += CHUNK) {
         size_t n = count - done < CHUNK ? count - done : CHUNK;

@@ -51,6 +51,10 @@ static inline void vs_order(vs *s) { (void)s; }
 
 static inline vf vf_of(vs v) { return _mm256_cvtepi32_ps(v); }
 static inline vs vs_of(vf v) { return _mm256_cvttps_epi32(v); }
+static inline vs vs_load_bytes(const unsigned char *p, int is_signed) {
+    __m128i bytes = _mm_loadl_epi64((const void *)p);
+    return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+}
 static inline void vs_store_bytes(unsigned char *p, vs v) {
     const __m256i low = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* each half */
                                          0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);

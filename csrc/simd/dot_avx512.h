@@ -57,4 +57,8 @@ static inline void vs_order(vs *s) {
 
 static inline vf vf_of(vs v) { return _mm512_cvtepi32_ps(v); }
 static inline vs vs_of(vf v) { return _mm512_cvttps_epi32(v); }
+static inline vs vs_load_bytes(const unsigned char *p, int is_signed) {
+    __m128i bytes = _mm_loadu_si128((const void *)p);
+    return is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+}
 static inline void vs_store_bytes(unsigned char *p, vs v) { _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8(v)); }

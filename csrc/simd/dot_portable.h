@@ -45,4 +45,7 @@ static inline void vs_order(vs *s) { (void)s; }
 static inline vf vf_of(vs v) { return (float)(int32_t)v; } /* rounded to nearest even */
 /* An integral value below 2^31 in magnitude. */
 static inline vs vs_of(vf v) { return (vs)(int32_t)v; }
+static inline vs vs_load_bytes(const unsigned char *p, int is_signed) {
+    return (vs)(is_signed && *p > 127 ? *p - 256 : *p);
+}
 static inline void vs_store_bytes(unsigned char *p, vs v) { *p = (unsigned char)v; }
