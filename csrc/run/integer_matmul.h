@@ -22,14 +22,16 @@ typedef struct ow_product_shapes {
 } ow_product_shapes;
 ortwin_status ow_product_shape(const ow_product_shapes *shapes, int64_t *dims, int32_t *rank, ortwin_error *error);
 
+/* Whether two dimensions are known to differ; -1 is one that is not known. */
+static inline int ow_clash(int64_t p, int64_t q) { return p >= 0 && q >= 0 && p != q; }
+
 /* Its rank, from the ranks of A and B; -1 if one is unknown or there is none. */
 int32_t ow_product_rank(int32_t a, int32_t b);
 
 /* Whether the inner dimensions of A and B, which break no rule, are known. */
 ow_inner ow_product_inner(const ortwin_operand *a, const ortwin_operand *b);
 
-/* Computes y, whose shape is the product's and whose operands' shapes break no rule. pack: of b, or NULL. fan: NULL for
- * this thread alone. */
+/* Computes y, whose shape is the product's and whose operands' shapes break no rule. pack: of b, or NULL. */
 ortwin_status ow_product_run(const ow_products *kernels, ow_product_kind kind, const ow_product_operands *operands,
                              const ow_pack *pack, const ow_fan *fan, const ortwin_tensor *y, ortwin_error *error);
 

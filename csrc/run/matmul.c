@@ -48,8 +48,6 @@ static ortwin_status check_factor(float factor, const char *what, int32_t dtype,
                          what, (double)factor, ow_dtype_name(dtype));
 }
 
-static int clash(int64_t p, int64_t q) { return p >= 0 && q >= 0 && p != q; }
-
 /* C broadcasts to the product of rank 2, not the product to C; before version 7 only where the node says so. */
 static ortwin_status check_c(const ow_whole *node, const ortwin_operand *c, const int64_t product[2],
                              ortwin_error *error) {
@@ -63,7 +61,7 @@ static ortwin_status check_c(const ow_whole *node, const ortwin_operand *c, cons
                        (int)c->rank);
     for (int32_t k = 0; k < c->rank; k++) {
         int64_t have = c->dims[c->rank - 1 - k], want = product[1 - k];
-        if (clash(have, want) && !(spreads && have == 1))
+        if (ow_clash(have, want) && !(spreads && have == 1))
             return ow_fail(error, ORTWIN_BAD_SHAPE, "C has %lld %s, the product %lld", (long long)have,
                            k ? "rows" : "columns", (long long)want);
     }

@@ -4,7 +4,6 @@
 #include "run/ops.h"
 
 static int64_t broadcast(int64_t p, int64_t q) { return p == q || q == 1 ? p : p == 1 || q >= 0 ? q : p; }
-static int clash(int64_t p, int64_t q) { return p >= 0 && q >= 0 && p != q; }
 
 /* Dimension k from the right, 1 beyond the left end. */
 static int64_t from_right(const ortwin_operand *o, int32_t k) { return k < o->rank ? o->dims[o->rank - 1 - k] : 1; }
@@ -16,12 +15,12 @@ static ortwin_status check_matrices(const ortwin_operand *a, const ortwin_operan
     if (a->rank < 0 || b->rank < 0)
         return ORTWIN_OK;
     int64_t columns = from_right(a, 0), rows = from_right(b, b->rank > 1 ? 1 : 0);
-    if (clash(columns, rows))
+    if (ow_clash(columns, rows))
         return ow_fail(error, ORTWIN_BAD_SHAPE, "the inner dimensions differ: A has %lld columns, B %lld rows",
                        (long long)columns, (long long)rows);
     for (int32_t k = 2; k < a->rank && k < b->rank; k++) {
         int64_t p = from_right(a, k), q = from_right(b, k);
-        if (clash(p, q) && p != 1 && q != 1)
+        if (ow_clash(p, q) && p != 1 && q != 1)
             return ow_fail(error, ORTWIN_BAD_SHAPE, "the batch dimensions %lld and %lld of A and B don't broadcast",
                            (long long)p, (long long)q);
     }
@@ -49,22 +48,22 @@ static ortwin_status check_lines(const ortwin_operand *o, const ortwin_operand *
     int64_t count = of->rank > 1 ? from_right(of, rows ? 1 : 0) : 1;
     const char *line = rows ? "row" : "column";
     if (o->rank == 1) {
-        if (clash(o->dims[0], count))
+        if (ow_clash(o->dims[0], count))
             return ow_fail(error, ORTWIN_BAD_SHAPE, "the %s has %lld elements, not 1 or %lld, one per %s", what,
                            (long long)o->dims[0], (long long)count, line);
         return ORTWIN_OK;
     }
     if (o->rank > of->rank)
         return ow_fail(error, ORTWIN_BAD_SHAPE, "the %s has rank %d, its matrix %d", what, (int)o->rank, (int)of->rank);
-    if (clash(from_right(o, rows ? 0 : 1), 1))
+    if (ow_clash(from_right(o, rows ? 0 : 1), 1))
         return ow_fail(error, ORTWIN_BAD_SHAPE, "the %s's %s dimension is %lld, not 1", what,
                        rows ? "last" : "last but one", (long long)from_right(o, rows ? 0 : 1));
     int64_t lines = from_right(o, rows ? 1 : 0);
-    if (lines != 1 && clash(lines, count))
+    if (lines != 1 && ow_clash(lines, count))
         return ow_fail(error, ORTWIN_BAD_SHAPE, "the %s is for %lld %ss, not %lld", what, (long long)lines, line,
                        (long long)count);
     for (int32_t k = 2; k < o->rank; k++)
-        if (from_right(o, k) != 1 && clash(from_right(o, k), from_right(of, k)))
+        if (from_right(o, k) != 1 && ow_clash(from_right(o, k), from_right(of, k)))
             return ow_fail(error, ORTWIN_BAD_SHAPE, "the %s doesn't broadcast to its matrices: %lld of %lld", what,
                            (long long)from_right(o, k), (long long)from_right(of, k));
     return ORTWIN_OK;
@@ -94,7 +93,7 @@ static ortwin_status check_rest(const ow_product_shapes *s, ortwin_error *error)
         status = check_whole(&s->y_scale, "scale of the result", error);
     if (!status && s->bias.dtype && s->bias.rank >= 0 && s->b.rank >= 0) {
         int64_t columns = s->b.rank > 1 ? from_right(&s->b, 0) : 1;
-        if (s->bias.rank != 1 || clash(s->bias.dims[0], columns))
+        if (s->bias.rank != 1 || ow_clash(s->bias.dims[0], columns))
             status = ow_fail(error, ORTWIN_BAD_SHAPE, "the bias is not one number for each of the columns");
     }
     return status;
