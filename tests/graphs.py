@@ -1,4 +1,5 @@
-"""Random graphs of elementwise nodes: shared values, broadcasting, several element types, shapes known in part."""
+"""Random graphs of elementwise nodes and products: shared values, broadcasting, several element types, shapes known in
+part."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from models import BFLOAT16, FLOAT, FLOAT16, INT32, INT64, PAIRED, Array, node, of_nodes, sample, value
+from models import BFLOAT16, FLOAT, FLOAT16, INT32, INT64, PAIRED, Array, node, numpy_dtype, of_nodes, sample, value
 
 FLOATS = ["Neg", "Abs", "Relu", "Floor", "Sqrt", "Reciprocal", "Sign", "HardSwish", "Softsign", "LeakyRelu", "Tanh"]
 UNARY = {
@@ -19,6 +20,7 @@ UNARY = {
     INT64: ["Identity"],
 }
 OPSET = 22
+LARGEST_WEIGHTS = 17
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,16 @@ def random_graph(seed: int, size: int = 100) -> RandomGraph:
         a = made[int(random.integers(max(0, len(made) - 12) if random.random() < 0.8 else 0, len(made)))]
         result, attributes = Made(f"n{k}", a.dtype, a.shape), {}
         operands = [a.name]
-        if random.random() < 0.55:
+        if random.random() < 0.15 and a.shape and 0 < a.shape[-1] <= LARGEST_WEIGHTS:
+            op = "MatMul"  # by a square matrix, so that what follows has the shape, too
+            array = random.integers(-3, 4, (a.shape[-1], a.shape[-1])).astype(numpy_dtype(a.dtype))
+            operands = [a.name, f"w{k}"]
+            if random.random() < 0.7:
+                initializers.append(numpy_helper.from_array(array, f"w{k}"))
+            else:
+                inputs.append(value(f"w{k}", a.dtype, declared(random, array.shape)))
+                feeds[f"w{k}"] = array
+        elif random.random() < 0.55:
             op = str(random.choice(PAIRED))
             others = [v for v in made if v.dtype == a.dtype]
             b = others[int(random.integers(len(others)))]

@@ -64,11 +64,14 @@ def test_every_arm_has_the_bits_of_the_reference(part: int) -> None:
 
 @pytest.fixture(scope="module")
 def minced(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """A build that takes 64 elements for a long tensor and 16 for a piece, and 32 bytes for the cache."""
+    """A build that takes 64 elements for a long tensor and 16 for a piece, 32 bytes for the cache, two rows for a tile
+    of a product, and 64 steps for a long one."""
     limits = {"{524288, 16384}": "{64, 16}", "{524288, 8192}": "{64, 16}", "{262144, 4096}": "{48, 16}"}
     changes = {
         "run/split.c": limits | {"{131072, 4096}": "{32, 16}"},
         "run/signature.c": {"PIECE_BYTES = 16384": "PIECE_BYTES = 32"},
+        "run/tiles.h": {"OW_TILE_ROWS = 128": "OW_TILE_ROWS = 2"},
+        "run/matmul.c": {"fanned_steps = 4194304.0": "fanned_steps = 64.0"},
     }
     return Library(build_library(tmp_path_factory.mktemp("minced"), replace=changes))
 
@@ -136,5 +139,5 @@ def test_the_graphs_are_what_they_should_be() -> None:
         "overridable",
     ):
         assert seen[what] >= 5, what
-    for op in ("Add", "Sub", "Mul", "Div", "Clip", "Identity", "Tanh", "LeakyRelu"):
+    for op in ("Add", "Sub", "Mul", "Div", "Clip", "Identity", "Tanh", "LeakyRelu", "MatMul"):
         assert seen[op] > 50, op
