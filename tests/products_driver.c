@@ -70,9 +70,8 @@ EXPORTED int driver_product(int isa, int kind, const ow_product_operands *operan
         if (!pack)
             return -1;
     }
-    ow_fan fan = {fan_out, &threads};
-    int status =
-        (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, threads > 1 ? &fan : NULL, y, error);
+    ow_fan fan = {.run = threads > 1 ? fan_out : NULL, .context = &threads};
+    int status = (int)ow_product_run(kernels, (ow_product_kind)kind, operands, pack, &fan, y, error);
     ow_pack_give(pack, tally());
     return status;
 }
@@ -85,7 +84,7 @@ EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, 
                         ortwin_error *error);
 EXPORTED int driver_run(int isa, int kind, const ow_product_operands *operands, const ow_pack *pack, ortwin_tensor *y,
                         ortwin_error *error) {
-    return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, NULL, y, error);
+    return (int)ow_product_run(all[isa]->products, (ow_product_kind)kind, operands, pack, &(ow_fan){0}, y, error);
 }
 EXPORTED void driver_give(const ow_pack *pack);
 EXPORTED void driver_give(const ow_pack *pack) { ow_pack_give(pack, tally()); }
