@@ -74,12 +74,11 @@ typedef struct ow_step {
 /* Consecutive steps whose outputs have one shape: elementwise all of them, so each piece of the outputs is a matter of
  * the same piece of the operands, and the steps can take turns at pieces that fit in the cache. Only the first may be
  * executed as a whole: a product, which lets the others follow it through the tiles that it is computed by, or an op
- * that stands alone. */
+ * that stands alone. Tiles are not made by `cut`, which says of them only whether several threads are worth it. */
 typedef struct ow_segment {
     size_t first, end;   /* steps */
     size_t count, piece; /* elements: of the outputs, and of what goes through the cache at a time */
-    size_t cut; /* elements that a thread takes at a time; count where several threads are not worth it. What is
-                            executed as a whole is cut otherwise, and so is what follows it. */
+    size_t cut;          /* elements that a thread takes at a time; count where several threads are not worth it */
 } ow_segment;
 
 typedef struct ow_signature {

@@ -109,13 +109,15 @@ typedef struct buffers {
     int32_t zeros[CHUNK], whole[CHUNK];
 } buffers;
 
-/* The scales and zero points of n elements: n of each, or one. Ends, and all if there is none, are zeros. */
+/* The scales and zero points of n elements: n of each, or one; zeros, if there are no zero points. */
 static void load_lines(const call *c, size_t scale, size_t step, size_t n, buffers *b) {
     size_t count = step ? n : 1;
     ow_load_floats(c->scale->data, c->scale->dtype, scale, count, b->scales);
     ow_round_floats(c->precision, count, b->scales);
     if (c->zero)
         ow_load_integers(c->zero->data, c->zero->dtype, scale, count, b->zeros);
+    else
+        memset(b->zeros, 0, count * sizeof *b->zeros);
 }
 
 static int is_byte(int32_t dtype) { return dtype == OW_U8 || dtype == OW_I8; }
@@ -125,7 +127,6 @@ static void quantise_run(const void *what, size_t from, size_t count, size_t sca
     const int32_t lowest = ow_lowest(c->y->dtype), highest = ow_highest(c->y->dtype);
     buffers b;
     if (!step && c->x->dtype == OW_F32 && c->precision == OW_F32 && is_byte(c->y->dtype)) {
-        memset(b.zeros, 0, sizeof b.zeros[0]);
         load_lines(c, scale, step, 1, &b);
         c->kernels->to_bytes((const unsigned char *)c->x->data + from * sizeof(float), b.scales[0], b.zeros[0], count,
                              lowest, highest, (unsigned char *)c->y->data + from);
@@ -161,7 +162,6 @@ static void dequantise_run(const void *what, size_t from, size_t count, size_t s
     const call *c = what;
     buffers b;
     if (!step && is_byte(c->x->dtype) && c->y->dtype == OW_F32) {
-        memset(b.zeros, 0, sizeof b.zeros[0]);
         load_lines(c, scale, step, 1, &b);
         c->kernels->from_bytes((const unsigned char *)c->x->data + from, c->x->dtype == OW_I8, b.zeros[0], b.scales[0],
                                count, (unsigned char *)c->y->data + from * sizeof(float));
