@@ -38,8 +38,8 @@ def text() -> str:
     return said
 
 
-def dims(shape: Sequence[int]) -> Any:
-    return (ctypes.c_int64 * len(shape))(*shape)
+def dims(shape: Sequence[int] | None) -> Any:
+    return None if shape is None else (ctypes.c_int64 * len(shape))(*shape)
 
 
 def operand(dtype: int = FLOAT, shape: Sequence[int] | None = None) -> COperand:
@@ -51,7 +51,7 @@ def tensor(array: Array, **change: Any) -> CTensor:
     numbers = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7, "float64": 11}
     made = CTensor(array.ctypes.data, dims(array.shape), array.ndim, array.nbytes, numbers[array.dtype.name])
     for member, changed in change.items():
-        setattr(made, member, changed)
+        setattr(made, member, dims(changed) if member == "dims" else changed)
     return made
 
 
@@ -227,16 +227,16 @@ def test_the_domain_has_two_spellings() -> None:
         ({"bytes": 15}, BAD_SHAPE, "the buffer has 15 bytes, its shape 16"),
         ({"bytes": 17}, BAD_SHAPE, "the buffer has 17 bytes, its shape 16"),
         ({"bytes": 0}, BAD_SHAPE, "the buffer has 0 bytes, its shape 16"),
-        ({"dims": dims([5])}, BAD_SHAPE, "the buffer has 16 bytes, its shape 20"),
-        ({"dims": dims([0])}, BAD_SHAPE, "the buffer has 16 bytes, its shape 0"),
-        ({"dims": dims([-4])}, BAD_SHAPE, "dimension 0 is negative"),
-        ({"dims": dims([-2, -2]), "rank": 2}, BAD_SHAPE, "dimension 0 is negative"),
-        ({"dims": dims([0, -1]), "rank": 2, "bytes": 0}, BAD_SHAPE, "dimension 1 is negative"),
-        ({"dims": dims([2**62, 4, 4]), "rank": 3, "bytes": 0}, OVERFLOW, "does not fit in memory"),
-        ({"dims": dims([2**32, 2**30]), "rank": 2, "bytes": 0}, OVERFLOW, "does not fit in memory"),
-        ({"dims": dims([2**63 - 1]), "bytes": 2**64 - 4}, OVERFLOW, "does not fit in memory"),
-        ({"dims": dims([2**61]), "bytes": 2**63}, OVERFLOW, "does not fit in memory"),
-        ({"dims": dims([2**61 - 1]), "bytes": 16}, BAD_SHAPE, f"the buffer has 16 bytes, its shape {2**63 - 4}"),
+        ({"dims": [5]}, BAD_SHAPE, "the buffer has 16 bytes, its shape 20"),
+        ({"dims": [0]}, BAD_SHAPE, "the buffer has 16 bytes, its shape 0"),
+        ({"dims": [-4]}, BAD_SHAPE, "dimension 0 is negative"),
+        ({"dims": [-2, -2], "rank": 2}, BAD_SHAPE, "dimension 0 is negative"),
+        ({"dims": [0, -1], "rank": 2, "bytes": 0}, BAD_SHAPE, "dimension 1 is negative"),
+        ({"dims": [2**62, 4, 4], "rank": 3, "bytes": 0}, OVERFLOW, "does not fit in memory"),
+        ({"dims": [2**32, 2**30], "rank": 2, "bytes": 0}, OVERFLOW, "does not fit in memory"),
+        ({"dims": [2**63 - 1], "bytes": 2**64 - 4}, OVERFLOW, "does not fit in memory"),
+        ({"dims": [2**61], "bytes": 2**63}, OVERFLOW, "does not fit in memory"),
+        ({"dims": [2**61 - 1], "bytes": 16}, BAD_SHAPE, f"the buffer has 16 bytes, its shape {2**63 - 4}"),
         ({"dtype": 11}, BAD_SHAPE, "the buffer has 16 bytes, its shape 32"),
         *(({"dtype": bad}, BAD_DTYPE, "has no fixed element size") for bad in (0, -1, 8, 23, 25, 2**31 - 1)),
     ],
@@ -390,15 +390,15 @@ def test_slots_that_do_not_exist() -> None:
         ("Relu", {"input_count": 0}, "takes 1 to 1 inputs and 1 output, not 0 and 1"),
         ("Relu", {"output_count": 0}, "takes 1 to 1 inputs and 1 output, not 1 and 0"),
         ("Relu", {"output_count": 2}, "takes 1 to 1 inputs and 1 output, not 1 and 2"),
-        ("Clip", {"since_version": 6, "inputs": (ctypes.c_int32 * 2)(0, 0), "input_count": 2}, "takes 1 to 1 inputs"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 4)(0, 0, 0, 0), "input_count": 4}, "Clip-13 takes 1 to 3 inputs"),
-        ("Relu", {"inputs": (ctypes.c_int32 * 1)(-1)}, "the first input is missing"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 2)(0, 2), "input_count": 2}, "Clip: the min is int64, the input float32"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 3)(0, -1, 2), "input_count": 3}, "Clip: the max is int64"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 2)(0, 3), "input_count": 2}, "Clip: the min has rank 1"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 3)(0, -1, 3), "input_count": 3}, "Clip: the max has rank 1"),
-        ("Relu", {"inputs": (ctypes.c_int32 * 1)(1)}, "Relu-14 on float64 is not implemented"),
-        ("Clip", {"inputs": (ctypes.c_int32 * 1)(1)}, "Clip-13 on float64 is not implemented"),
+        ("Clip", {"since_version": 6, "slots": [0, 0]}, "takes 1 to 1 inputs"),
+        ("Clip", {"slots": [0, 0, 0, 0]}, "Clip-13 takes 1 to 3 inputs"),
+        ("Relu", {"slots": [-1]}, "the first input is missing"),
+        ("Clip", {"slots": [0, 2]}, "Clip: the min is int64, the input float32"),
+        ("Clip", {"slots": [0, -1, 2]}, "Clip: the max is int64"),
+        ("Clip", {"slots": [0, 3]}, "Clip: the min has rank 1"),
+        ("Clip", {"slots": [0, -1, 3]}, "Clip: the max has rank 1"),
+        ("Relu", {"slots": [1]}, "Relu-14 on float64 is not implemented"),
+        ("Clip", {"slots": [1]}, "Clip-13 on float64 is not implemented"),
     ],
     ids=str,
 )
@@ -406,7 +406,8 @@ def test_nodes_that_cannot_be_executed_as_written(op: str, change: dict[str, Any
     plan = Plan()
     shapes = [operand(), operand(11), operand(7), operand(FLOAT, [-1])]
     assert [plan.input(shape) for shape in shapes] == [0, 1, 2, 3]
-    assert plan.try_node(op, 0, **change) == (UNSUPPORTED, -7), text()
+    members = {"slots": [0], **change}
+    assert plan.try_node(op, *members.pop("slots"), **members) == (UNSUPPORTED, -7), text()
     assert text().startswith(f"node 'n' ({op}): ")
     assert words in text()
     y = plan.output(plan.node("Neg", 0)).seal()

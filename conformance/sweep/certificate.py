@@ -97,18 +97,20 @@ def shipped(folder: Path = FOLDER) -> dict[str, Path]:
 
 
 def sample() -> Bits:
-    """2^20 inputs over all signs and exponents.
+    """2^20 inputs: 17,408 of each sign and exponent from -8 to 7, where functions bend, and 1,024 of each other one.
 
-    Of k = 0 .. 2^20 - 1 the upper 9 bits are sign and exponent, the lower 11 the upper bits of the fraction; its lower
-    12 bits are the upper ones of 2654435761 k mod 2^32, but zeros where the upper bits are all zero, and ones where
-    they are all ones: so every binade's ends are among them, infinities too.
+    Those of a binade are spread evenly over it, each moved up by part of a step that a hash of its index says, but the
+    first and the last are the binade's ends: so zeros and infinities are among them.
     """
-    k = np.arange(SAMPLE, dtype=np.uint32)
-    upper = k & np.uint32(0x7FF)
-    lower = (k * np.uint32(2654435761)) >> np.uint32(20)
-    lower[upper == 0] = 0
-    lower[upper == 0x7FF] = 0xFFF
-    return np.asarray((k >> np.uint32(11) << np.uint32(23)) | (upper << np.uint32(12)) | lower)
+    counts = np.full(512, 1024)
+    counts.reshape(2, 256)[:, 127 - 8 : 127 + 8] = 17408
+    count = np.repeat(counts, counts)
+    k = np.arange(SAMPLE)
+    i = k - np.repeat(np.cumsum(counts) - counts, counts)
+    fraction = i * 2**23 // count + k * 2654435761 % 2**32 % (2**23 // count)
+    fraction[i == 0] = 0
+    fraction[i == count - 1] = 2**23 - 1
+    return (np.repeat(np.arange(512) << 23, counts) | fraction).astype(np.uint32)
 
 
 def sample_digest(arm: Arm) -> str:
