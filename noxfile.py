@@ -28,6 +28,8 @@ PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 WHEELS = ROOT / ".nox" / "wheels"
 PEER = "nxrt-ep-cpu==0.1.0.dev6"  # another published CPU plugin, which people will compare with
 TSAN = ("libtsan.so", "libstdc++.so.6")
+# A process per CPU, up to 4; a file's tests stay together, for they share what they build. -n 0 undoes it.
+PARALLEL = ("-n", "auto", "--maxprocesses=4", "--dist", "loadfile")
 built: dict[str, Path] = {}
 
 
@@ -68,7 +70,7 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the test-suite on the installed wheel; arguments after -- go to pytest."""
     install(session, wheel(session), *group("test"))
-    session.run("pytest", *session.posargs)  # as a command, it does not put the tree itself on the import path
+    session.run("pytest", *PARALLEL, *session.posargs)  # as a command, it does not put the tree on the import path
 
 
 @nox.session
@@ -204,7 +206,7 @@ def clang(session: nox.Session) -> None:
     if not shutil.which("clang"):
         session.skip("clang is not installed")
     install(session, wheel(session, cc="clang"), *group("test"))
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *PARALLEL, *session.posargs)
 
 
 @nox.session
