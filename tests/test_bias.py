@@ -24,10 +24,10 @@ from models import (
     sample,
     with_arguments,
 )
+from ort_sessions import bind
 from ortwin import fast
 from ortwin.ref import InputError, UnsupportedError
 from ortwin.ref import Session as RefSession
-from test_ort import bind
 from threads import LIBRARY, moved
 
 OPS = {"FastGelu": Row("Gelu", 20), "BiasGelu": Row("com.microsoft.Gelu", 1)}

@@ -13,12 +13,12 @@ import pytest
 from ml_dtypes import bfloat16
 from onnx import helper, numpy_helper
 
+from c_plans import OK, Plan, tensor, text
+from c_plans import operand as known
 from models import AVAILABLE, Array, assert_bits, oracle, quiet
 from ortwin import fast
 from ortwin.ref import InputError
 from ortwin.ref.tensor import dtype_number
-from test_c_api import OK, Plan, tensor, text
-from test_c_api import operand as known
 
 F32 = np.float32
 THREADS = (1, 2, 3, 8)

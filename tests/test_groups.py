@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from c_plans import f
 from models import FLOAT, INT64, Array, assert_bits, node, of_nodes, oracle, quiet, sample, value, work
 from ortwin.fast import LibraryError, ort_session
 from ortwin.ref import Session as RefSession
-from test_c_api import f
 
 OTHER = "Cos"
 """An op that is not claimed."""

@@ -11,10 +11,10 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+from c_plans import Plan, f, operand, tensor, text
 from models import FLOAT, Array, assert_bits, node, of_nodes, oracle, python, sample, value
 from ortwin.fast import LibraryError, Session, counters, ort_session
 from ortwin.ref import Session as RefSession
-from test_c_api import Plan, f, operand, tensor, text
 
 WATCHED = (
     *("runs", "nodes_executed", "nodes_folded", "chains", "chain_pieces", "values_in_place", "signatures_computed"),

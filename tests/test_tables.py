@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 import quantised
+from c_plans import OK, UNSUPPORTED, Plan, operand, text
 from models import (
     AVAILABLE,
     BFLOAT16,
@@ -33,7 +34,6 @@ from ortwin.fast import Session
 from ortwin.fast.library import CAttr, default_library
 from ortwin.ref import UnsupportedError
 from ortwin.ref.ops import OPS
-from test_c_api import OK, UNSUPPORTED, Plan, operand, text
 
 ATTR_TYPES = {
     onnx.defs.OpSchema.AttrType.FLOAT: 3,

@@ -22,10 +22,10 @@ from models import (
     sample,
     with_arguments,
 )
+from ort_sessions import bind
 from ortwin import fast
 from ortwin.fast.library import Library
 from ortwin.ref import Session as RefSession
-from test_ort import bind
 from threads import BIG, LIBRARY, SHORTEST, THREADS, WIDEST, moved, run_split, shortest, typical
 
 ALL_LENGTHS = sorted({n + d for n in (16, 4096, *SHORTEST.values(), BIG) for d in (-1, 0, 1)})

@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import models
+from c_plans import DLL
 from models import FLOAT, Arguments, Row, assert_bits, expected, python, sample, with_arguments
 from ortwin import fast
 from ortwin.fast.library import DISPATCH_FN, TASK_FN, CError, CHost
-from test_c_api import DLL
 from threads import (
     BIG,
     GELU,

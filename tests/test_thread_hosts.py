@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from c_plans import DLL, Plan, operand
 from models import FLOAT, VERSIONS, Arguments, Row, numpy_dtype, python, with_arguments
 from ortwin import fast
 from ortwin.fast.library import TASK_FN
-from test_c_api import DLL, Plan, operand
 from threads import (
     BIG,
     LATCHED,

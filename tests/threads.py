@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from c_plans import DLL, Plan, operand, tensor
 from models import AVAILABLE, FLOAT, Arguments, Array, Row, arguments, with_arguments
+from ort_sessions import bind
 from ortwin import fast
 from ortwin.fast.library import DISPATCH_FN, OUTPUT_FN, TASK_FN, CError, CHost, CTensor, default_library
-from test_c_api import DLL, Plan, operand, tensor
-from test_ort import bind
 
 SHORTEST = {"memory": 524_288, "light": 524_288, "transcendental": 262_144, "composite": 131_072}
 """The shortest tensor that is cut, by cost class."""

@@ -110,7 +110,8 @@ def sample() -> Bits:
     fraction = i * 2**23 // count + k * 2654435761 % 2**32 % (2**23 // count)
     fraction[i == 0] = 0
     fraction[i == count - 1] = 2**23 - 1
-    return (np.repeat(np.arange(512) << 23, counts) | fraction).astype(np.uint32)
+    bits: Bits = (np.repeat(np.arange(512) << 23, counts) | fraction).astype(np.uint32)
+    return bits
 
 
 def sample_digest(arm: Arm) -> str:
