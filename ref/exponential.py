@@ -25,18 +25,23 @@ from ortwin.ref.exponential_tables import (
     GELU_A_LO,
     GELU_B_HI,
     GELU_B_LO,
+    GELU_TANH_VALLEY,
     LOG2E_HI,
     LOG2E_LO,
+    QUICK_ALPHA,
+    QUICK_VALLEY,
     SIGMOID_SEGMENTS,
+    SWISH_VALLEY,
     TANH_SEGMENTS,
 )
-from ortwin.ref.table import Segment, eighths, power_of_two, segment, slope_4, slope_5
+from ortwin.ref.table import Segment, around_minimum, eighths, power_of_two, segment, slope_4, slope_5, table
 from ortwin.ref.unary import Unary
 
 TO_SIXTEENTHS: Final = 1.5 * 2.0**19  # numbers near this have a last place of 1/16: adding it rounds to sixteenths
 TO_INTEGERS: Final = 1.5 * 2.0**23
 SEVEN_THIRDS: Final = 0x12AAAAA * 2.0**-23  # 7/3 cut to binary32: Sigmoid's segments are 3/7 wide
 MIDDLE: Final = 13.5  # where Sigmoid's segments end
+NO_VALLEY: Final = table("0.0 0.0")  # of radius 0
 
 
 def negative(x: float) -> bool:
@@ -219,10 +224,11 @@ class Swish(Unary):
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
+        self.valley = SWISH_VALLEY if alpha == 1.0 else QUICK_VALLEY if alpha == QUICK_ALPHA else NO_VALLEY
 
     def value(self, x: float) -> float:
         z = mul(self.alpha, x)
-        return gated(x, z, fma(self.alpha, x, -z))
+        return around_minimum(self.valley, x, gated(x, z, fma(self.alpha, x, -z)))
 
 
 class GeluTanh(Unary):
@@ -239,4 +245,4 @@ class GeluTanh(Unary):
         w_low = fma(GELU_B_HI, s, sub(GELU_A_HI, w))  # the difference is exact
         w_low = add(w_low, fma(GELU_B_LO, s, fma(GELU_B_HI, s_low, GELU_A_LO)))
         z = mul(c, w)
-        return gated(x, z, fma(c, w_low, fma(c, w, -z)))
+        return around_minimum(GELU_TANH_VALLEY, x, gated(x, z, fma(c, w_low, fma(c, w, -z))))

@@ -144,3 +144,28 @@ GELU_A_HI: Final = float.fromhex("0x1.98846p+0")  # 2 sqrt(2 / pi) to 20 bits
 GELU_A_LO: Final = float.fromhex("-0x1.985794p-21")  # 2 sqrt(2 / pi) - GELU_A_HI
 GELU_B_HI: Final = float.fromhex("0x1.2444f2p-4")  # 0.044715 * 2 sqrt(2 / pi)
 GELU_B_LO: Final = float.fromhex("0x1.49b16ap-29")  # 0.044715 * 2 sqrt(2 / pi) - GELU_B_HI
+# around the minimum of Gelu, approximate=tanh
+GELU_TANH_VALLEY: Final = table(
+    """
+    -0x1.8142ap-1 0x1.a9da5ap-9 -0x1.5c3e54p-3 0x1.94f25cp-28
+    0x1.b8baccp-3 0x1.088896p-3 -0x1.025c98p-8 -0x1.5cc7ccp-6
+    -0x1.bf125cp-9
+    """
+)
+# of Swish, alpha = 1
+SWISH_VALLEY: Final = table(
+    """
+    -0x1.474974p+0 0x1.d7dbf4p-13 -0x1.1d25dp-2 0x1.bdf6fap-27
+    0x1.be141p-4 0x1.90099p-5 0x1.3495e2p-8 0x1.677fdcp-3
+    0x1.ad4cacp-6
+    """
+)
+QUICK_ALPHA: Final = float.fromhex("0x1.b3b646p+0")  # QuickGelu's alpha
+# of QuickGelu
+QUICK_VALLEY: Final = table(
+    """
+    -0x1.80974ap-1 0x1.2630ecp-6 -0x1.4f12dcp-3 0x1.68d14ap-29
+    0x1.7b9cdap-3 0x1.220176p-3 0x1.7d2868p-6 -0x1.a27cp-6
+    -0x1.ff403cp-7
+    """
+)

@@ -14,8 +14,16 @@ from typing import Final
 from ortwin.ref.binary32 import NAN, add, fma, mul, sub
 from ortwin.ref.exponential import Power, clamp, exp_split
 from ortwin.ref.exponential_tables import LOG2E_HI
-from ortwin.ref.smooth_tables import GELU_SEGMENTS, MISH_SEGMENTS, MISH_SHIFT, MISH_STRETCH, SOFTPLUS_SEGMENTS
-from ortwin.ref.table import Segment, eighths, power_of_two, segment, slope_4, slope_5, slope_6
+from ortwin.ref.smooth_tables import (
+    GELU_SEGMENTS,
+    GELU_VALLEY,
+    MISH_SEGMENTS,
+    MISH_SHIFT,
+    MISH_STRETCH,
+    MISH_VALLEY,
+    SOFTPLUS_SEGMENTS,
+)
+from ortwin.ref.table import Segment, around_minimum, eighths, power_of_two, segment, slope_4, slope_5, slope_6
 from ortwin.ref.unary import Unary
 
 UP: Final = 2.0**64
@@ -50,7 +58,7 @@ class Gelu(Unary):
         power = enlarged(e)
         w = fma(power, c0, mul(power, w))
         base = mul(x, 0.5) if add(a, 1.0) < 1.5 else positive(x)
-        return fma(w, -DOWN, base)
+        return around_minimum(GELU_VALLEY, x, fma(w, -DOWN, base))
 
 
 def positive(x: float) -> float:
@@ -109,6 +117,6 @@ class Mish(Unary):
         t = sub(a, f[0])
         w = with_power(f, t, slope_6(f, t), e[2])
         w = fma(s, c0, fma(s, w, mul(s_low, c0)))
-        if v < (20.0 if x > 0.0 else 1.5):
-            return math.copysign(mul(add(w, mul(x, 0.5 * UP)), DOWN), x)
-        return math.copysign(fma(w, DOWN, positive(x)), x)
+        middle = v < (20.0 if x > 0.0 else 1.5)
+        y = mul(add(w, mul(x, 0.5 * UP)), DOWN) if middle else fma(w, DOWN, positive(x))
+        return around_minimum(MISH_VALLEY, x, math.copysign(y, x))

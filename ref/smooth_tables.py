@@ -133,3 +133,19 @@ MISH_SEGMENTS: Final = table(
 )
 MISH_STRETCH: Final = float.fromhex("0x1.99999ap+4")  # from v = 1 + 3 a / 4 to 16 (1 + 1.2 a): the factor
 MISH_SHIFT: Final = float.fromhex("-0x1.333334p+3")  # and what is added
+# around the minimum of Gelu
+GELU_VALLEY: Final = table(
+    """
+    -0x1.80ead2p-1 0x1.108bbep-11 -0x1.5c19dep-3 0x1.69cb8p-28
+    0x1.b9d99p-3 0x1.08fc98p-3 -0x1.2c8cc4p-8 0x1.414292p-5
+    0x1.473fbep-5
+    """
+)
+# of Mish
+MISH_VALLEY: Final = table(
+    """
+    -0x1.31432cp+0 0x1.fb82c2p-8 -0x1.3c4172p-2 -0x1.33f3fp-27
+    0x1.115accp-3 0x1.17873ep-4 0x1.574154p-7 -0x1.0d1edap-8
+    -0x1.486dccp-9
+    """
+)

@@ -12,7 +12,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from ortwin.ref.binary32 import fma
+from ortwin.ref.binary32 import add, fma, mul, sub
 
 Segment = tuple[float, float, float, float, float, float, float, float]
 """A polynomial in t = x - s[0], whose coefficients c0 to c6 are s[1] to s[7]."""
@@ -68,6 +68,18 @@ def slope_5(s: Segment, t: float) -> float:
 def slope_6(s: Segment, t: float) -> float:
     """The same with c6."""
     return fma(t, fma(t, fma(t, fma(t, fma(t, s[7], s[6]), s[5]), s[4]), s[3]), s[2])
+
+
+def around_minimum(v: vec[float], x: float, y: float) -> float:
+    """y, but near a minimum, where d^2 < v[1] with d = x - v[0], the polynomial v[2] + (v[3] + d^2 (v[4] + d (v[5] +
+    ... d v[8]))). A step of x moves the function by far less than a last place there; rounding errors outweigh it on
+    every way but this one, whose steps are all monotone."""
+    d = sub(x, v[0])
+    s = mul(d, d)
+    if not s < v[1]:
+        return y
+    q = fma(d, fma(d, fma(d, fma(d, v[8], v[7]), v[6]), v[5]), v[4])
+    return add(v[2], fma(s, q, v[3]))
 
 
 def _powers_of_two() -> vec[float]:

@@ -125,4 +125,23 @@ static const float exp_p0[16] = {
 #define GELU_A_LO -0x1.985794p-21f /* 2 sqrt(2 / pi) - GELU_A_HI */
 #define GELU_B_HI 0x1.2444f2p-4f /* 0.044715 * 2 sqrt(2 / pi) */
 #define GELU_B_LO 0x1.49b16ap-29f /* 0.044715 * 2 sqrt(2 / pi) - GELU_B_HI */
+/* around the minimum of Gelu, approximate=tanh */
+static const float gelu_tanh_valley[9] = {
+    -0x1.8142ap-1f, 0x1.a9da5ap-9f, -0x1.5c3e54p-3f, 0x1.94f25cp-28f,
+    0x1.b8baccp-3f, 0x1.088896p-3f, -0x1.025c98p-8f, -0x1.5cc7ccp-6f,
+    -0x1.bf125cp-9f,
+};
+/* of Swish, alpha = 1 */
+static const float swish_valley[9] = {
+    -0x1.474974p+0f, 0x1.d7dbf4p-13f, -0x1.1d25dp-2f, 0x1.bdf6fap-27f,
+    0x1.be141p-4f, 0x1.90099p-5f, 0x1.3495e2p-8f, 0x1.677fdcp-3f,
+    0x1.ad4cacp-6f,
+};
+#define QUICK_ALPHA 0x1.b3b646p+0f /* QuickGelu's alpha */
+/* of QuickGelu */
+static const float quick_valley[9] = {
+    -0x1.80974ap-1f, 0x1.2630ecp-6f, -0x1.4f12dcp-3f, 0x1.68d14ap-29f,
+    0x1.7b9cdap-3f, 0x1.220176p-3f, 0x1.7d2868p-6f, -0x1.a27cp-6f,
+    -0x1.ff403cp-7f,
+};
 /* clang-format on */

@@ -29,7 +29,7 @@ UNARY(gelu) {
     vf scale = vf_pick(vf_gt(end, a), e.scale, vf_set(0.0f));
     w = vf_fma(scale, f.c0, vf_mul(scale, w));
     vf base = vf_pick(vf_gt(vf_set(1.5f), v), vf_mul(x, half), vf_max(x, vf_set(-0.0f)));
-    return or_nan(vf_fma(w, vf_set(-0x1p-64f), base), x, x);
+    return around_minimum(gelu_valley, vf_set(gelu_valley[1]), x, or_nan(vf_fma(w, vf_set(-0x1p-64f), base), x, x));
 }
 
 /* log(1 + e^x) = max(x, 0) + e^-a F(a), F(a) = log(1 + e^-a) e^a, v = 1 + 3 a / 4; from a = 18.7 on F is 1. For a < 1/6
@@ -68,5 +68,6 @@ UNARY(mish) {
     vm middle = vf_gt(vf_pick(above, vf_set(20.0f), vf_set(1.5f)), v);
     /* x / 2 is added while it is 2^64 times too large: by itself it may be inexact. */
     vf first = vf_pick(middle, vf_mul(x, vf_set(0x1p63f)), zero), last = vf_pick(middle, zero, vf_max(x, zero));
-    return or_nan(vf_copysign(vf_fma(vf_add(w, first), vf_set(0x1p-64f), last), x), x, x);
+    vf y = or_nan(vf_copysign(vf_fma(vf_add(w, first), vf_set(0x1p-64f), last), x), x, x);
+    return around_minimum(mish_valley, vf_set(mish_valley[1]), x, y);
 }

@@ -104,4 +104,16 @@
     R(0x1.2aa8f8p+0f, 0x1.b31f0ap-1f, 0x1.203074p-3f, -0x1.de6e74p-5f, 0x1.49f0a2p-7f, 0x1.3a689ep-9f, -0x1.0ff6bp-9f, 0x1.0208bp-11f)
 #define MISH_STRETCH 0x1.99999ap+4f /* from v = 1 + 3 a / 4 to 16 (1 + 1.2 a): the factor */
 #define MISH_SHIFT -0x1.333334p+3f /* and what is added */
+/* around the minimum of Gelu */
+static const float gelu_valley[9] = {
+    -0x1.80ead2p-1f, 0x1.108bbep-11f, -0x1.5c19dep-3f, 0x1.69cb8p-28f,
+    0x1.b9d99p-3f, 0x1.08fc98p-3f, -0x1.2c8cc4p-8f, 0x1.414292p-5f,
+    0x1.473fbep-5f,
+};
+/* of Mish */
+static const float mish_valley[9] = {
+    -0x1.31432cp+0f, 0x1.fb82c2p-8f, -0x1.3c4172p-2f, -0x1.33f3fp-27f,
+    0x1.115accp-3f, 0x1.17873ep-4f, 0x1.574154p-7f, -0x1.0d1edap-8f,
+    -0x1.486dccp-9f,
+};
 /* clang-format on */

@@ -19,6 +19,19 @@ static inline vf slope_6(vf_segment s, vf t) {
     return vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, vf_fma(t, s.c6, s.c5), s.c4), s.c3), s.c2), s.c1);
 }
 
+/* y, but with d = x - t, where d^2 < radius2, m + (r + d^2 (c2 + d (c3 + ...))); v holds t, radius2, m, r, c2 to c6.
+ * Around a minimum a step of x moves the result by far less than its last place, so the rounding errors of another way
+ * there show as results that run against the function. Here each step is monotone: d is exact, and the relative step of
+ * d^2 outweighs the errors of what it is multiplied with. */
+static inline vf around_minimum(const float v[9], vf radius2, vf x, vf y) {
+    vf d = vf_sub(x, vf_set(v[0])), s = vf_mul(d, d);
+    if (vm_all(vf_ge(s, radius2)))
+        return y;
+    vf q = vf_fma(d, vf_fma(d, vf_fma(d, vf_set(v[8]), vf_set(v[7])), vf_set(v[6])), vf_set(v[5]));
+    q = vf_fma(d, q, vf_set(v[4]));
+    return vf_pick(vf_gt(radius2, s), vf_add(vf_set(v[2]), vf_fma(s, q, vf_set(v[3]))), y);
+}
+
 /* C10c: Relu(-0.0) is -0.0, x unless 0 > x. */
 UNARY(relu) {
     UNUSED_ATTRIBUTES;

@@ -18,7 +18,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from fitting import Tables, binary32, octave_entry, weighted_polynomial
+from fitting import Tables, binary32, octave_entry, valley, weighted_polynomial
 
 Function = Callable[[Any], Any]
 
@@ -134,6 +134,15 @@ def main() -> None:
     tables.constant("GELU_A_LO", binary32(a - a_hi), "2 sqrt(2 / pi) - GELU_A_HI")
     tables.constant("GELU_B_HI", binary32(b), "0.044715 * 2 sqrt(2 / pi)")
     tables.constant("GELU_B_LO", binary32(b - binary32(b)), "0.044715 * 2 sqrt(2 / pi) - GELU_B_HI")
+    tables.table(
+        "GELU_TANH_VALLEY",
+        valley(lambda x: x / (1 + mp.exp(-x * (a + b * x * x))), -0.75, 0.057),
+        "around the minimum of Gelu, approximate=tanh",
+    )
+    tables.table("SWISH_VALLEY", valley(lambda x: x / (1 + mp.exp(-x)), -1.28, 0.015), "of Swish, alpha = 1")
+    quick = binary32(1.702)
+    tables.constant("QUICK_ALPHA", quick, "QuickGelu's alpha")
+    tables.table("QUICK_VALLEY", valley(lambda x: x / (1 + mp.exp(-mp.mpf(quick) * x)), -0.75, 0.134), "of QuickGelu")
     tables.write()
 
 

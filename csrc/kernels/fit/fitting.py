@@ -7,7 +7,7 @@ Deterministic. Needs numpy and mpmath.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,20 @@ def nodes(low: float, high: float, count: int = 160) -> Array:
     """Chebyshev nodes of an interval."""
     k = np.arange(count)
     return (low + high) / 2 + (high - low) / 2 * np.cos((2 * k + 1) * np.pi / (2 * count))
+
+
+def valley(f: Callable[[Any], Any], start: float, radius: float) -> list[float]:
+    """The row of a function around its minimum, which lies near start: t, radius^2, m, r, c2 to c6, so that
+    f(t + d) = m + (r + d^2 (c2 + d (c3 + ...))) for |d| < radius."""
+    turn = binary32(mp.findroot(lambda x: mp.diff(f, x), mp.mpf(start)))
+    least = f(mp.mpf(turn))
+    minimum = binary32(least)
+    d = nodes(-radius, radius)
+    values = [f(mp.mpf(turn) + mp.mpf(v)) for v in d]
+    target = np.array([float((y - least) / mp.mpf(v) ** 2) for v, y in zip(d, values, strict=True)])
+    weight = np.array([float(mp.mpf(v) ** 2 / abs(y)) for v, y in zip(d, values, strict=True)])
+    coefficients, _ = minimax_polynomial(d, target, weight, 4)
+    return [turn, binary32(radius * radius), minimum, binary32(least - minimum), *coefficients]
 
 
 def octave_entry(v: float) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from fitting import Tables, binary32, minimax_polynomial, nodes, ulp
+from fitting import Tables, binary32, minimax_polynomial, nodes, ulp, valley
 
 Function = Callable[[Any], Any]
 
@@ -166,6 +166,8 @@ def main() -> None:
     stretch = binary32(16 * MISH_SCALE_ABOVE / MISH_SCALE)
     tables.constant("MISH_STRETCH", stretch, "from v = 1 + 3 a / 4 to 16 (1 + 1.2 a): the factor")
     tables.constant("MISH_SHIFT", 16 - stretch, "and what is added")
+    tables.table("GELU_VALLEY", valley(lambda x: x * mp.ncdf(x), -0.75, 0.0228), "around the minimum of Gelu")
+    tables.table("MISH_VALLEY", valley(lambda x: x * mp.tanh(mp.log1p(mp.exp(x))), -1.19, 0.088), "of Mish")
     tables.write()
 
 
